@@ -12,7 +12,7 @@ from raxalign.analysis.cells import Cell
 from raxalign.catalog import PluginFile
 from raxalign.lazy import pa
 from raxalign.options.run import Precision
-from raxalign.plan.load import Opened, choose, open_grid, reopened, resolve
+from raxalign.plan.load import Opened, choose, open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.claims import lock_claims
 from raxalign.plan.values.comparisons import comparisons
@@ -70,7 +70,7 @@ def run(
     from raxalign.sweep.grid import run_whole
 
     opened = _current(grid)
-    opened = resolve(opened, opened.storage.local / "downloads")
+    opened = opened.resolved(opened.storage.local / "downloads")
     lock_claims(opened)
     plan, studies = choose(opened.plan, only=only, shard=shard, limit=limit)
     if not (plan.trials or studies):
@@ -300,7 +300,7 @@ def _current(grid: Grid) -> Opened:
     """
     if not isinstance(grid, Opened):
         return open_grid(grid)
-    return reopened(grid) if grid.plan.unresolved or grid.plan.studies else grid
+    return grid.again() if grid.plan.unresolved or grid.plan.studies else grid
 
 
 def _texts(options: Options | None) -> tuple[str, ...]:

@@ -50,7 +50,7 @@ def grid(
             have changed, and pin that.
     """
     from raxalign.api import run
-    from raxalign.plan.load import choose, open_grid, reopened
+    from raxalign.plan.load import choose, open_grid
 
     if confirm is not None and (only or shard or limit):
         raise typer.BadParameter("--confirm chooses among all trials: leave out the other")
@@ -64,10 +64,10 @@ def grid(
     if update_lock:
         opened = _updated(opened)
     finished = run(opened, only=only, shard=shard, limit=limit, tell=tell)
-    _tell_answer(reopened(opened) if opened.plan.studies else opened)  # with what was suggested
+    _tell_answer(opened.again() if opened.plan.studies else opened)  # with what was suggested
     _tell_end(finished, file, storage)
     if confirm is not None:
-        fresh = with_confirmed(reopened(opened), confirm)
+        fresh = with_confirmed(opened.again(), confirm)
         finished = run(fresh, tell=tell)
         _tell_answer(fresh)
         _tell_end(finished, file, storage, confirm)
@@ -75,9 +75,7 @@ def grid(
 
 def _updated(opened: Opened) -> Opened:
     """Pin anew what has moved, and report it."""
-    from raxalign.plan.load import updated
-
-    found, changes = updated(opened, opened.storage.local / "downloads")
+    found, changes = opened.updated(opened.storage.local / "downloads")
     for change in changes or ("nothing has moved",):
         tell(f"lock: {change}")
     return found
@@ -201,13 +199,13 @@ def fetch(file: opt.GridFile, storage: opt.Storage = None, update_lock: bool = F
     Options:
         update_lock: As in `raxalign grid`.
     """
-    from raxalign.plan.load import fetched, open_grid, resolve
+    from raxalign.plan.load import open_grid
 
     opened = open_grid(file, storage=storage)
     if update_lock:
         opened = _updated(opened)
     downloads = opened.storage.local / "downloads"
-    for line in fetched(resolve(opened, downloads).grid, downloads):
+    for line in opened.resolved(downloads).fetched(downloads):
         print_out(line)
 
 

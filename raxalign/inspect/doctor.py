@@ -95,9 +95,7 @@ def _grid(file: Path, storage: str | None, *, online: bool) -> Iterator[str]:
     lacking = (line for spec in opened.grid.encoders for line in spec.plugin().check_machine())
     yield from (f"note     {remark}" for remark in dict.fromkeys(lacking))
     if online:
-        from raxalign.plan.load import answers
-
-        yield from answers(opened.grid, opened.storage.local / "downloads")
+        yield from opened.answers(opened.storage.local / "downloads")
     else:
         yield from (f"remote   {name}: fetched when the grid runs" for name in plan.unresolved)
     yield from _artifacts(plan, opened.storage)

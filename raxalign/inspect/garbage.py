@@ -10,7 +10,7 @@ from pathlib import Path
 
 from raxalign.errors import RaxalignError, StorageError
 from raxalign.plan.estimates import volume
-from raxalign.plan.load import Opened, open_grid, reopened
+from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.stored import plan_at, stored_plans
 from raxalign.search.study import read_begun
@@ -243,7 +243,7 @@ def collect(files: list[Path], storage: str | None, *, delete: bool) -> str:
     if delete or not needed.quiet:
         # a search plans trials all the time: what had been made when it was listed above, had been
         # planned before, and is needed now
-        needed = _needed([reopened(entry) for entry in opened], opened[0].storage)
+        needed = _needed([entry.again() for entry in opened], opened[0].storage)
         still = {(entry.kind, entry.name) for entry in waste(needed)}
         found = [entry for entry in found if (entry.kind, entry.name) in still]
     for entry in found if delete else ():

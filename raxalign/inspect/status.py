@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from raxalign.plan.load import Opened, reopened
+from raxalign.plan.load import Opened
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.printing import counted
@@ -127,4 +127,4 @@ def watched(opened: Opened) -> Iterator[str]:
         if not found.missing and all(read_record(opened.storage, s).finished for s in studies):
             return
         time.sleep(_EVERY)
-        opened = reopened(opened) if studies else opened
+        opened = opened.again() if studies else opened

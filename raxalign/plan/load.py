@@ -65,7 +65,7 @@ def _named(grid: Grid) -> dict[str, str | None]:
 
 def renew(grid: Grid, downloads: Path) -> None:
     """Ask anew for downloads that the file does not pin; a file that has changed on its server is
-    fetched, and the old one is kept for other grids' locks. Raises as `fetched`.
+    fetched, and the old one is kept for other grids' locks. Raises as `Opened.fetched`.
     """
     pins = _named(grid)
     for remote in remotes(grid):
@@ -80,40 +80,6 @@ def remotes(grid: Grid) -> tuple[Remote, ...]:
         sources = plugin.sources(lang, grid.pivot).values()
         found += [part for s in sources if isinstance(s, RemoteData) for part in s.parts]
     return tuple(dict.fromkeys(found))
-
-
-def fetched(grid: Grid, downloads: Path) -> Iterator[str]:
-    """Fetch all that a grid reads from outside, unless it is there, and yield a line on each part
-    with its size, then one on all. The lock has all pins. Raises `RaxalignError` for the first part
-    that cannot be had; what was fetched before it stays.
-    """
-    pins, found, total = pins_of(grid), remotes(grid), 0
-    for remote in found:
-        pin = pins.get(remote.name)
-        size = remote.bring(pin, downloads)
-        total += size
-        yield f"{volume(size):>10}  {remote}  {str(pin)[:12]}"
-    for name in sorted(pins.keys() - {remote.name for remote in found}):
-        told = "is not fetched: it is on this machine, or its own library fetches it"
-        yield f"{'':>10}  {name}  {told}"
-    yield f"{volume(total):>10}  in all"
-
-
-def answers(grid: Grid, downloads: Path) -> Iterator[str]:
-    """Ask about each part that a grid reads from outside, and yield a line for `raxalign doctor`:
-    whether it can be had, how large it is, and whether it is gated.
-    """
-    pins = pins_of(grid)
-    for remote in remotes(grid):
-        pin = pins.get(remote.name)
-        try:
-            size, gated = remote.size(pin, downloads), remote.gated()
-        except RaxalignError as error:
-            yield f"broken   {remote}: {error}"
-            continue
-        told = f"pinned at {pin[:12]}" if pin else "not pinned yet"
-        terms = "; gated, and you have access" if gated else ""
-        yield f"ok       {remote}: {volume(size)}, {told}{terms}"
 
 
 _KIND = "kind"  # of a trial's method
@@ -160,6 +126,89 @@ class Opened:
             if hashlib.sha256(data).hexdigest() == plugin.digest:
                 texts[file.name] = data.decode("utf-8", "replace")
         return texts
+
+    def again(self, suggested: Callable[[Study], Iterable[Suggestion]] | None = None) -> Opened:
+        """Return the grid with what its searches suggested since, or with other suggestions."""
+        plan = _expand(self.grid, self.storage, suggested=suggested)
+        if self.cells is not None:
+            plan = plan.only(trial for trial in plan.trials if trial.cell in self.cells)
+        return replace(self, plan=plan)
+
+    def resolved(self, downloads: Path) -> Opened:
+        """Fetch or look up what is unresolved, write it into ``<grid>.lock``, and expand again.
+
+        Does nothing where all is resolved. Two facts about encoders are looked up too, where they
+        are not known: the number of layers, and whether there is a masked-LM head. Where that
+        fails, the plan reports the number as unknown, and takes the head to be there. `downloads`
+        is a folder for what is fetched. Raises `RaxalignError` for remote data that could not be
+        resolved.
+        """
+        grid, wanted = self.grid, set(self.plan.unresolved)
+        lock = Lock.load(grid.path)
+        heads = [spec.plugin().has_head(lock.get) for spec in grid.encoders]
+        if not wanted and not self.plan.unknown_depths and None not in heads:
+            return self
+        for found in _fetched(grid, downloads) if wanted else ():
+            for name, revision in found.items():
+                if name in wanted:
+                    lock = lock.with_(name, revision)
+                    lock.save()
+        _lock_configs(grid, lock)
+        again = self.again()
+        if again.plan.unresolved:
+            raise RaxalignError(
+                f"{grid.path}: could not resolve {', '.join(again.plan.unresolved)}: pin it in the"
+                " grid file (`revision` or `sha256`)"
+            )
+        return again
+
+    def updated(self, downloads: Path) -> tuple[Opened, tuple[str, ...]]:
+        """Look up anew what the lock of a grid has of remote data, write it there, and expand
+        again; return this with a line on each entry that is another one now. Raises as `resolved`.
+        """
+        lock, changes = Lock.load(self.grid.path), list[str]()
+        renew(self.grid, downloads)
+        for found in _fetched(self.grid, downloads):
+            for name, revision in found.items():
+                before = lock.get(name)
+                if before not in (None, revision):
+                    changes.append(f"{name}: {str(before)[:12]} -> {revision[:12]}")
+                    lock = lock.with_(name, revision)
+        if changes:
+            lock.save()
+        return self.again().resolved(downloads), tuple(dict.fromkeys(changes))
+
+    def fetched(self, downloads: Path) -> Iterator[str]:
+        """Fetch all that a grid reads from outside, unless it is there, and yield a line on each
+        part with its size, then one on all. The lock has all pins. Raises `RaxalignError` for the
+        first part that cannot be had; what was fetched before it stays.
+        """
+        pins, found, total = pins_of(self.grid), remotes(self.grid), 0
+        for remote in found:
+            pin = pins.get(remote.name)
+            size = remote.bring(pin, downloads)
+            total += size
+            yield f"{volume(size):>10}  {remote}  {str(pin)[:12]}"
+        for name in sorted(pins.keys() - {remote.name for remote in found}):
+            told = "is not fetched: it is on this machine, or its own library fetches it"
+            yield f"{'':>10}  {name}  {told}"
+        yield f"{volume(total):>10}  in all"
+
+    def answers(self, downloads: Path) -> Iterator[str]:
+        """Ask about each part that a grid reads from outside, and yield a line for `raxalign
+        doctor`: whether it can be had, how large it is, and whether it is gated.
+        """
+        pins = pins_of(self.grid)
+        for remote in remotes(self.grid):
+            pin = pins.get(remote.name)
+            try:
+                size, gated = remote.size(pin, downloads), remote.gated()
+            except RaxalignError as error:
+                yield f"broken   {remote}: {error}"
+                continue
+            told = f"pinned at {pin[:12]}" if pin else "not pinned yet"
+            terms = "; gated, and you have access" if gated else ""
+            yield f"ok       {remote}: {volume(size)}, {told}{terms}"
 
 
 def open_grid(
@@ -226,16 +275,6 @@ def _without_lines(source: object) -> Iterator[None]:
         raise GridError("the grid", faults) from error
 
 
-def reopened(
-    opened: Opened, suggested: Callable[[Study], Iterable[Suggestion]] | None = None
-) -> Opened:
-    """Return the same grid with what its searches suggested since, or with other suggestions."""
-    plan = _expand(opened.grid, opened.storage, suggested=suggested)
-    if opened.cells is not None:
-        plan = plan.only(trial for trial in plan.trials if trial.cell in opened.cells)
-    return replace(opened, plan=plan)
-
-
 def _expand(
     grid: Grid,
     storage: Storage,
@@ -256,51 +295,6 @@ def _expand(
         return made(Identity(digests.of, locked))
     except StorageError:  # a plan can be made without writing: digests are then not remembered
         return made(Identity(locked=locked))
-
-
-def resolve(opened: Opened, downloads: Path) -> Opened:
-    """Fetch or look up what is unresolved, write it into ``<grid>.lock``, and expand again.
-
-    Does nothing where all is resolved. Two facts about encoders are looked up too, where they are
-    not known: the number of layers, and whether there is a masked-LM head. Where that fails, the
-    plan reports the number as unknown, and takes the head to be there. `downloads` is a folder for
-    what is fetched. Raises `RaxalignError` for remote data that could not be resolved.
-    """
-    grid, wanted = opened.grid, set(opened.plan.unresolved)
-    lock = Lock.load(grid.path)
-    heads = [spec.plugin().has_head(lock.get) for spec in grid.encoders]
-    if not wanted and not opened.plan.unknown_depths and None not in heads:
-        return opened
-    for found in _fetched(grid, downloads) if wanted else ():
-        for name, revision in found.items():
-            if name in wanted:
-                lock = lock.with_(name, revision)
-                lock.save()
-    _lock_configs(grid, lock)
-    again = reopened(opened)
-    if again.plan.unresolved:
-        raise RaxalignError(
-            f"{grid.path}: could not resolve {', '.join(again.plan.unresolved)}: pin it in the grid"
-            " file (`revision` or `sha256`)"
-        )
-    return again
-
-
-def updated(opened: Opened, downloads: Path) -> tuple[Opened, tuple[str, ...]]:
-    """Look up anew what the lock of a grid has of remote data, write it there, and expand again;
-    return this with a line on each entry that is another one now. Raises as `resolve`.
-    """
-    lock, changes = Lock.load(opened.grid.path), list[str]()
-    renew(opened.grid, downloads)
-    for found in _fetched(opened.grid, downloads):
-        for name, revision in found.items():
-            before = lock.get(name)
-            if before not in (None, revision):
-                changes.append(f"{name}: {str(before)[:12]} -> {revision[:12]}")
-                lock = lock.with_(name, revision)
-    if changes:
-        lock.save()
-    return resolve(reopened(opened), downloads), tuple(dict.fromkeys(changes))
 
 
 def _lock_configs(grid: Grid, lock: Lock) -> None:

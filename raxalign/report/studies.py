@@ -12,7 +12,7 @@ from typing import Any
 from raxalign.analysis.cells import CONFIRMED, Value
 from raxalign.errors import RaxalignError
 from raxalign.plan.estimates import duration
-from raxalign.plan.load import Opened, reopened
+from raxalign.plan.load import Opened
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import plain
 from raxalign.plan.values.comparisons import baseline_cells
@@ -48,7 +48,7 @@ def confirmed(opened: Opened, seeds: int) -> Opened:
     kept = len(grid.seeds) - 1
     fresh = fresh_seeds(grid.seeds, kept + seeds)[kept:]
     again = replace(grid, name=f"{grid.name}-confirmed", seeds=fresh)
-    return reopened(replace(opened, grid=again, cells=frozenset(cell.key for cell in chosen)))
+    return replace(opened, grid=again, cells=frozenset(cell.key for cell in chosen)).again()
 
 
 def plan_lines(plan: Plan, storage: Storage) -> list[str]:

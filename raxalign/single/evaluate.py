@@ -25,7 +25,7 @@ from raxalign.plan.checks import LocalData
 from raxalign.plan.expansion.data import SharedStages
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.expansion.tasks import TaskStages, TrialInputs
-from raxalign.plan.load import Opened, resolve
+from raxalign.plan.load import Opened
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
@@ -81,7 +81,7 @@ def evaluate_encoder(
     """Return result rows and their plan. What is in the ledger is not computed again."""
     tasks = _known("--task", request.tasks, [spec.name for spec in opened.grid.tasks])
     languages = _known("--language", request.languages, opened.grid.languages)
-    opened = resolve(opened, opened.storage.local / "downloads")
+    opened = opened.resolved(opened.storage.local / "downloads")
     if request.mteb or request.options:
         opened, tasks = _with_mteb(opened, request), ("mteb",)
     plan, aligned = _plan(opened, request, tasks, languages)

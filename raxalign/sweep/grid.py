@@ -19,7 +19,7 @@ from raxalign.errors import RaxalignError, StorageError
 from raxalign.options.run import Keep
 from raxalign.plan.checks import LocalData
 from raxalign.plan.estimates import volume
-from raxalign.plan.load import Opened, reopened
+from raxalign.plan.load import Opened
 from raxalign.plan.plan import Plan
 from raxalign.plan.stored import plan_at, write_plan
 from raxalign.plan.trial import Trial
@@ -214,7 +214,7 @@ def _run_named(opened: Opened, plan: Plan) -> Ended:
 
 def _run_searches(opened: Opened, studies: Sequence[Study]) -> Ended:
     # one point of each study reads the files that all of them read
-    plan = reopened(opened, lambda study: [study.corner] if study in studies else []).plan
+    plan = opened.again(lambda study: [study.corner] if study in studies else []).plan
     job = _checked(opened, plan)
     from raxalign.sweep.search import search
 

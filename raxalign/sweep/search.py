@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from raxalign.config.search import Value, at_path
 from raxalign.errors import RaxalignError
 from raxalign.plan.estimates import Times
-from raxalign.plan.load import Opened, reopened
+from raxalign.plan.load import Opened
 from raxalign.plan.plan import Plan
 from raxalign.plan.stored import stored_plans
 from raxalign.plan.trial import Trial
@@ -87,7 +87,7 @@ class SearchSource:
         for name in changed:
             self._runs[name].write()
         if changed:
-            self.opened = reopened(self.opened, self._suggested)
+            self.opened = self.opened.again(self._suggested)
         keys = self._trials_of(asked)
         keys += self._confirming(free - len(asked))
         self._out |= set(keys)
@@ -141,9 +141,7 @@ class SearchSource:
             with suppress(RaxalignError):
                 self._runs[study.name].allowed(point)
                 suggestions.append(Suggestion(number, point))
-        plan = reopened(
-            self.opened, lambda other: suggestions if other.name == study.name else ()
-        ).plan
+        plan = self.opened.again(lambda other: suggestions if other.name == study.name else ()).plan
         ledger = self.opened.storage.ledger
         there = ledger.keys()
         found: list[PointOutcome | None] = [None] * len(points)
@@ -258,4 +256,4 @@ def search(
     with opened.storage.locks.hold(source.owner):
         name, address = opened.plan.name, opened.run.address
         ended = run_sweep(source, replace(job, plan=""), hear, name=name, address=address)
-    return reopened(source.opened), ended
+    return source.opened.again(), ended

@@ -15,7 +15,7 @@ from raxalign.corpora.readers.repository import Repository, patiently
 from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.transformer import Transformer
 from raxalign.errors import DataError, TransientError
-from raxalign.plan.load import answers, fetched, open_grid, remotes, resolve, updated
+from raxalign.plan.load import open_grid, remotes
 from tests.hub_material import BERT, OLD_BERT, XNLI, europarl_zip, fill
 from tests.hub_server import Fault, serving
 
@@ -244,17 +244,17 @@ def write(folder, data="hub"):
 
 
 def test_a_fetched_grid_is_whole_without_a_network_and_says_its_size(hub, tmp_path, offline):
-    opened = resolve(open_grid(write(tmp_path / "a"), storage=str(tmp_path / "s")), tmp_path / "d")
-    lines = list(fetched(opened.grid, tmp_path / "d"))
+    opened = open_grid(write(tmp_path / "a"), storage=str(tmp_path / "s")).resolved(tmp_path / "d")
+    lines = list(opened.fetched(tmp_path / "d"))
     names = [f"hub:{OLD_BERT}", "opus:Europarl/v8/de-en"]
     names += [f"hub:{XNLI}/{lang}@main" for lang in ("de", "en")]
     found = [str(remote) for remote in remotes(opened.grid)]
     assert found == [line.split()[2] for line in lines[:-1]] == names
     assert lines[-1].endswith("in all")
     hub.taken()
-    assert list(fetched(opened.grid, tmp_path / "d")) == lines
+    assert list(opened.fetched(tmp_path / "d")) == lines
     offline()
-    assert list(fetched(opened.grid, tmp_path / "d")) == lines
+    assert list(opened.fetched(tmp_path / "d")) == lines
     assert hub.taken() == []
     assert rows(hub, tmp_path / "d")
 
@@ -292,14 +292,14 @@ def test_of_a_task_with_languages_of_its_own_these_alone_are_fetched(tmp_path, o
 
 def test_a_branch_that_moves_changes_nothing_until_the_lock_is_updated(hub, tmp_path, monkeypatch):
     path, downloads = write(tmp_path / "a"), tmp_path / "d"
-    first = resolve(open_grid(path, storage=str(tmp_path / "s")), downloads)
+    first = open_grid(path, storage=str(tmp_path / "s")).resolved(downloads)
     repo = hub.repos["dataset", XNLI]
     monkeypatch.setattr(repo, "branches", dict(repo.branches))
     old = repo.branches["main"]
     new = repo.push({**repo.commits[old], "NEWS.md": b"corrected"})
-    again = resolve(open_grid(path, storage=str(tmp_path / "s")), downloads)
+    again = open_grid(path, storage=str(tmp_path / "s")).resolved(downloads)
     assert again.plan == first.plan
-    moved, changes = updated(again, downloads)
+    moved, changes = again.updated(downloads)
     step = f"{old[:12]} -> {new[:12]}"
     assert changes == tuple(f"hub:{XNLI}/{lang}@main: {step}" for lang in ("de", "en"))
     assert Lock.load(path).get(f"hub:{XNLI}/de@main") == new
@@ -308,7 +308,7 @@ def test_a_branch_that_moves_changes_nothing_until_the_lock_is_updated(hub, tmp_
         for opened in (first, moved)
     )
     assert before.isdisjoint(after)
-    assert updated(moved, downloads)[1] == ()
+    assert moved.updated(downloads)[1] == ()
 
 
 @pytest.mark.parametrize(("pairs", "changed"), [(41, 0.0), (40, 1e10), (41, None)])
@@ -318,15 +318,15 @@ def test_a_corpus_that_changes_is_taken_when_the_lock_is_updated_and_other_locks
     """Of another size, of the same one but changed since, and of a server that tells no dates."""
     one, two = (write(tmp_path / name, "phrasebook") for name in "ab")
     downloads = tmp_path / "d"
-    first = resolve(open_grid(one, storage=str(tmp_path / "s")), downloads)
+    first = open_grid(one, storage=str(tmp_path / "s")).resolved(downloads)
     two.with_suffix(".lock").write_bytes(one.with_suffix(".lock").read_bytes())
     old = Lock.load(one).get("opus:Europarl/v8/de-en")
     zipped = europarl_zip("de", pairs)
     zipped = zipped.replace(b"README", b"readme") if pairs == 40 else zipped
     monkeypatch.setitem(hub.opus, ZIP, zipped)
     monkeypatch.setattr(hub, "changed", changed)
-    assert resolve(open_grid(one, storage=str(tmp_path / "s")), downloads).plan == first.plan
-    moved, changes = updated(first, downloads)
+    assert open_grid(one, storage=str(tmp_path / "s")).resolved(downloads).plan == first.plan
+    moved, changes = first.updated(downloads)
     new = hashlib.sha256(zipped).hexdigest()
     assert changes == (f"opus:Europarl/v8/de-en: {old[:12]} -> {new[:12]}",)
     same = moved.plan.by_key.keys() & first.plan.by_key.keys()
@@ -334,16 +334,16 @@ def test_a_corpus_that_changes_is_taken_when_the_lock_is_updated_and_other_locks
     hub.taken()
     inputs = [CorpusInputs({}, downloads, {"Europarl": pin}) for pin in (old, new)]
     assert [len(list(CORPUS.read("de", "en", given))) for given in inputs] == [40, pairs]
-    other = open_grid(two, storage=str(tmp_path / "s")).grid
-    assert list(fetched(other, downloads))[1].split()[-1] == old[:12]
+    other = open_grid(two, storage=str(tmp_path / "s"))
+    assert list(other.fetched(downloads))[1].split()[-1] == old[:12]
     assert not any(path.startswith("/opus/") for _, path, _ in hub.taken())
 
 
 def test_a_corpus_that_has_not_changed_is_not_fetched_again_when_the_lock_is_updated(hub, tmp_path):
     path = write(tmp_path, "phrasebook")
-    opened = resolve(open_grid(path, storage=str(tmp_path / "s")), tmp_path / "d")
+    opened = open_grid(path, storage=str(tmp_path / "s")).resolved(tmp_path / "d")
     hub.taken()
-    assert updated(opened, tmp_path / "d")[1] == ()
+    assert opened.updated(tmp_path / "d")[1] == ()
     assert [method for method, path, _ in hub.taken() if path.startswith("/opus/")] == ["HEAD"]
 
 
@@ -351,28 +351,28 @@ def test_a_second_machine_with_the_lock_plans_the_same_and_refuses_other_bytes(
     hub, tmp_path, monkeypatch
 ):
     one = write(tmp_path / "a")
-    first = resolve(open_grid(one, storage=str(tmp_path / "s1")), tmp_path / "d1")
+    first = open_grid(one, storage=str(tmp_path / "s1")).resolved(tmp_path / "d1")
     two = write(tmp_path / "b")
     two.with_suffix(".lock").write_bytes(one.with_suffix(".lock").read_bytes())
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache2"))
-    second = resolve(open_grid(two, storage=str(tmp_path / "s2")), tmp_path / "d2")
+    second = open_grid(two, storage=str(tmp_path / "s2")).resolved(tmp_path / "d2")
     assert second.plan.by_key.keys() == first.plan.by_key.keys()
     monkeypatch.setitem(hub.opus, ZIP, europarl_zip("de", 41))
     with pytest.raises(DataError, match=r"the SHA-256 is .*, not "):
-        list(fetched(second.grid, tmp_path / "d2"))
+        list(second.fetched(tmp_path / "d2"))
 
 
 def test_the_doctor_asks_for_each_remote_name_and_fetches_none(hub, tmp_path, monkeypatch):
     opened = open_grid(write(tmp_path / "a"), storage=str(tmp_path / "s"))
     monkeypatch.setattr(hub.repos["dataset", XNLI], "gated", True)
     size = len(hub.opus[ZIP])
-    told = list(answers(opened.grid, tmp_path / "d"))
+    told = list(opened.answers(tmp_path / "d"))
     assert [line.split()[0] for line in told] == ["ok", "ok", "broken", "broken"]
     assert told[0].startswith(f"ok       hub:{OLD_BERT}: ")
     assert f"opus:Europarl/v8/de-en: {size / 1000:.1f} kB, not pinned yet" in told[1]
     assert "is a gated data set" in told[2]
     monkeypatch.setenv("HF_TOKEN", hub.token)
-    assert "gated, and you have access" in list(answers(opened.grid, tmp_path / "d"))[3]
+    assert "gated, and you have access" in list(opened.answers(tmp_path / "d"))[3]
     fetched_files = [path for _, path, _ in hub.taken() if ".parquet" in path or "/lfs/" in path]
     assert fetched_files == []
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from raxalign.plan.load import open_grid, resolve, updated
+from raxalign.plan.load import open_grid
 from tests.e2e.runs import Site, undisturbed
 from tests.hub_material import BERT, LANGS, OLD_BERT, XNLI, bert_files, fill, xnli_files
 from tests.hub_server import HubServer, serving
@@ -131,7 +131,7 @@ def machine(hub: HubServer, folder: Path, monkeypatch: pytest.MonkeyPatch, lock:
 
 def results(site: Site) -> tuple[dict[str, object], dict[str, bytes]]:
     """All values of the grid, and the weights that its methods made."""
-    resolve(open_grid(site.grid, storage=site.root), site.storage / "downloads")
+    open_grid(site.grid, storage=site.root).resolved(site.storage / "downloads")
     undisturbed(site)
     names = ("method", "seed", "task", "lang", "metric", "split")
     values = {" ".join(str(row[name]) for name in names): row["value"] for row in site.results()}
@@ -153,7 +153,7 @@ def test_a_second_machine_with_the_lock_gets_equal_values_after_all_branches_mov
     assert results(two) == first
     assert two.grid.with_suffix(".lock").read_bytes() == lock.read_bytes()
     opened = open_grid(two.grid, storage=two.root)
-    _, changes = updated(opened, two.storage / "downloads")
+    _, changes = opened.updated(two.storage / "downloads")
     names = (f"hub:{OLD_BERT}", f"hub:{XNLI}/de@main", f"hub:{XNLI}/en@main")
     assert [change.partition(": ")[0] for change in changes] == list(names)
     third = results(two)

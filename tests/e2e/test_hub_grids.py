@@ -11,7 +11,7 @@ import pytest
 from raxalign.config.grid import load
 from raxalign.corpora.readers.hub import HubRows
 from raxalign.encoders.models.hub import HubEncoder
-from raxalign.plan.load import answers, open_grid, remotes
+from raxalign.plan.load import open_grid, remotes
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.results import rows
 from raxalign.stages import Workshop, run_trial
@@ -74,7 +74,7 @@ def named(remote: object) -> set[str]:
 def refused(site: Site) -> set[str]:
     """The names that cannot be had without a token."""
     opened = open_grid(site.grid, storage=site.root)
-    return lines("\n".join(answers(opened.grid, site.storage / "downloads")), "broken")
+    return lines("\n".join(opened.answers(site.storage / "downloads")), "broken")
 
 
 def lines(told: str, first: str) -> set[str]:

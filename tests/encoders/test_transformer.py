@@ -20,7 +20,7 @@ from raxalign.encoders.static import Static
 from raxalign.encoders.transformer import Transformer
 from raxalign.errors import DataError, TransientError
 from raxalign.options.sources import LocalFile, RemoteData
-from raxalign.plan.load import open_grid, resolve
+from raxalign.plan.load import open_grid
 from tests.grids import write_grid
 from tests.single.loopback_hub import COMMIT, hub_in_use, use_hub
 from tests.tiny import tiny_bert
@@ -248,10 +248,10 @@ def test_a_grid_looks_the_depth_up_once_and_its_lock_keeps_it(monkeypatch, tmp_p
     monkeypatch.setattr("raxalign.encoders.transformer.HubEncoder.lacks", lambda *_: True)
     first = opened(tmp_path)
     assert (first.plan.unresolved, first.plan.unknown_depths) == ((), ("bert",))
-    found = resolve(first, tmp_path)
+    found = first.resolved(tmp_path)
     assert {task for trial in found.plan.trials for task in trial.untouched} == {"low"}
     again = open_grid(first.grid.path, storage=first.root)
-    assert again.plan == found.plan == resolve(again, tmp_path).plan
+    assert again.plan == found.plan == again.resolved(tmp_path).plan
     assert [name[:2] for name in asked] == [("some/bert", COMMIT)]  # for its depth and its head
     assert Lock.load(first.grid.path).get(f"depth:some/bert@{COMMIT}") == "12"
     assert Lock.load(first.grid.path).get(f"head:some/bert@{COMMIT}") == "masked-lm"
@@ -265,7 +265,7 @@ def test_a_hub_out_of_reach_leaves_the_depth_open_and_the_plan_says_so(monkeypat
 
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("raxalign.encoders.transformer.fetched_config", unreachable)
-    plan = resolve(opened(tmp_path), tmp_path).plan
+    plan = opened(tmp_path).resolved(tmp_path).plan
     assert plan.unknown_depths == ("bert",)
     assert any("the number of layers of bert is not known" in remark for remark in plan.remarks())
     assert all(trial.evaluations for trial in plan.trials), "no result is missing for it"

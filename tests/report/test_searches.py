@@ -3,7 +3,6 @@
 import pytest
 
 from raxalign.inspect.plans import as_text
-from raxalign.plan.load import reopened
 from raxalign.plan.values.results import rows
 from raxalign.report.compose import compose
 from raxalign.report.studies import best_lines, plan_lines, status_lines
@@ -21,7 +20,7 @@ def searched(tmp_path_factory):
     folder = tmp_path_factory.mktemp("searched")
     opened = open_search(search_grid(folder, "trials: 6, confirm: 2", methods=TWO))
     run(source_of(opened))
-    return reopened(opened)
+    return opened.again()
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +47,7 @@ def test_the_report_shows_what_was_chosen_and_how(searched, document):
 def test_pruned_trials_are_counted_and_not_shown_as_results(tmp_path):
     found = open_search(search_grid(tmp_path, "trials: 16, confirm: 0, pruner: asha"))
     run(source_of(found))
-    opened = reopened(found)
+    opened = found.again()
     (study,) = opened.plan.studies
     record, ledger = read_record(opened.storage, study), opened.storage.ledger
     results = results_of((opened, ledger))
@@ -78,7 +77,7 @@ def test_a_plan_says_at_most_how_many_trials_and_their_time(tmp_path):
         " seeds (tpe over lambda 0.01 to 10 (log), layers last | 1)"
     ]
     run(source_of(opened), most=2)
-    (line,) = plan_lines(reopened(opened).plan, opened.storage)
+    (line,) = plan_lines(opened.again().plan, opened.storage)
     assert "at most 6 trials, 2 tried, then" in line
     assert "about 60 s of worker time" in line  # four trials and two seeds, 10 s each
 

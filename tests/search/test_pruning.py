@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from optuna.trial import TrialState, create_trial
 
-from raxalign.plan.load import Opened, reopened
+from raxalign.plan.load import Opened
 from raxalign.plan.plan import Plan
 from raxalign.plan.stored import write_plan
 from raxalign.report.studies import plan_lines, status_lines
@@ -37,7 +37,7 @@ NOTHING = "nothing can be pruned: the training of {} makes no dev selections by 
 @pytest.fixture(scope="module")
 def pruned(tmp_path_factory) -> Opened:
     """Trials of planted values, of which the best quarter goes on at each rung."""
-    return reopened(searches.finished(tmp_path_factory.mktemp("pruned"), ASHA))
+    return searches.finished(tmp_path_factory.mktemp("pruned"), ASHA).again()
 
 
 def planted_dev(values: Mapping[str, object]) -> float:
@@ -170,7 +170,7 @@ def test_what_confirms_and_what_a_grid_or_several_studies_name_is_run_whole(tmp_
     opened = open_search(search_grid(tmp_path, ASHA))
     point = {"lambda": 0.5, "layers": "last"}
     suggestions = [Suggestion(0, point), Suggestion(0, point, confirmed=True)]
-    plan = reopened(opened, lambda _: suggestions).plan
+    plan = opened.again(lambda _: suggestions).plan
     suggested, fresh = plan.trials
     watched = Watched.of(plan, suggested.key)
     assert (watched.languages, watched.numbers) == (("de",), (0,))
@@ -198,7 +198,7 @@ def test_the_languages_of_the_metric_are_measured(tmp_path, metric, languages):
     tasks = ("xnli: {data: phrasebook, languages: [de, fr]}",)  # of which de is aligned
     opened = open_search(search_grid(tmp_path, "", more=more, tasks=tasks))
     point = [Suggestion(0, {"lambda": 0.5, "layers": "last"})]
-    plan = reopened(opened, lambda _: point).plan
+    plan = opened.again(lambda _: point).plan
     watched = Watched.of(plan, plan.trials[0].key)
     assert watched.languages == languages
 
@@ -222,7 +222,7 @@ def test_a_pruned_trial_made_whole_has_the_values_of_an_undisturbed_one(tmp_path
     opened = open_search(search_grid(tmp_path, "trials: 2, pruner: median", tasks=tasks))
     (study,) = opened.plan.studies
     point = [Suggestion(0, {"lambda": 0.5, "layers": "last"})]
-    plan = reopened(opened, lambda _: point).plan
+    plan = opened.again(lambda _: point).plan
     (trial,) = plan.trials
     journal = Journal(opened.storage, study)
     journal.add(point[0].values, {})
@@ -261,7 +261,7 @@ def test_each_pruned_trial_is_an_end_with_its_place(tmp_path, monkeypatch):
     first = open_search(search_grid(tmp_path, ASHA))
     assert TrackedGrid(first).pruned_trials() == []
     ran = run(source_of(first))
-    opened = reopened(first)
+    opened = first.again()
     pruned, events = searches.record_of(opened).pruned, TrackedGrid(opened).pruned_trials()
     assert [event.pruned for event in events] == [entry.reason for entry in pruned]
     assert {event.trial.key for event in events} == set(ran) - set(opened.plan.by_key)
@@ -276,10 +276,10 @@ def test_each_pruned_trial_is_an_end_with_its_place(tmp_path, monkeypatch):
 
 def test_a_trial_that_was_made_whole_elsewhere_is_not_among_them(tmp_path):
     first = searches.finished(tmp_path, ASHA)
-    one, *others = TrackedGrid(reopened(first)).pruned_trials()
+    one, *others = TrackedGrid(first.again()).pruned_trials()
     for key in one.trial.evaluations.values():
         first.storage.ledger.write(key, {"scores": [], "notes": {}}, None)
-    assert TrackedGrid(reopened(first)).pruned_trials() == others
+    assert TrackedGrid(first.again()).pruned_trials() == others
 
 
 def test_before_a_search_begins_no_point_of_it_is_pruned(tmp_path):

@@ -2,7 +2,6 @@
 
 import time
 
-from raxalign.plan.load import reopened
 from raxalign.plan.stored import write_plan
 from raxalign.plan.values.results import dev_scores, rows
 from raxalign.single.model_card import scores_of
@@ -36,7 +35,7 @@ def test_no_test_value_reaches_the_sampler(tmp_path, monkeypatch):
 
 def test_the_scores_of_a_search_are_those_of_development_sets(tmp_path):
     opened = searches.finished(tmp_path, "trials: 1, confirm: 1")
-    plan = reopened(opened).plan
+    plan = opened.again().plan
     for trial in plan.trials:
         scores = dev_scores(plan, opened.storage.ledger, trial)
         assert scores[METRIC] == planted(trial)[0]
@@ -56,7 +55,7 @@ def test_after_its_time_a_search_suggests_nothing_more_and_confirms_nothing(tmp_
 
 def test_test_values_are_shown_of_confirmed_trials_alone(tmp_path):
     opened = searches.finished(tmp_path, "trials: 4, confirm: 2")
-    plan = reopened(opened).plan
+    plan = opened.again().plan
     found = rows(plan, opened.storage.ledger)
     splits = {(row["searched"], row["split"]) for row in found}
     assert splits == {("suggested", "dev"), ("confirmed", "dev"), ("confirmed", "test")}
@@ -67,7 +66,7 @@ def test_test_values_are_shown_of_confirmed_trials_alone(tmp_path):
 
 def test_the_card_of_a_suggested_trial_has_its_values_on_dev_alone(tmp_path):
     opened = searches.finished(tmp_path, "trials: 2, confirm: 1")
-    plan = reopened(opened).plan
+    plan = opened.again().plan
     trial = next(trial for trial in plan.trials if not trial.searched.confirmed)
     found = scores_of(plan, opened.storage.ledger, trial)
     assert {(score.split, score.base) for score in found} == {("dev", None)}
@@ -118,7 +117,7 @@ def test_a_search_on_a_finished_grid_starts_from_its_results(tmp_path):
     points = sorted((values["lambda"], str(values["layers"])) for values in measured)
     assert points == [(0.1, "1"), (0.1, "last"), (1.0, "1"), (1.0, "last")]
     assert len(ran) == 10 - 4
-    by_key = reopened(opened).plan.by_key
+    by_key = opened.again().plan.by_key
     assert all(by_key[key].searched is not None for key in ran)
     first = [entry.score for entry in tried if entry.values == {"lambda": 0.1, "layers": "last"}]
     assert set(first) == {planted(grid.plan.trials[0])[0]}

@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from raxalign.errors import RaxalignError
-from raxalign.plan.load import choose, reopened
+from raxalign.plan.load import choose
 from raxalign.plan.plan import Plan
 from raxalign.search.study import StudyRecord, Suggestion, Tried, best_of, fresh_seeds
 from raxalign.store.sealed import seal, unseal
@@ -48,7 +48,7 @@ def test_a_name_is_that_of_the_content_and_not_of_path_or_budget(tmp_path):
 
 def test_a_plan_with_suggestions_is_read_back_from_json_of_older_versions_too(searched):
     suggestions = [Suggestion(0, POINT), Suggestion(0, POINT, confirmed=True)]
-    plan = reopened(searched, lambda study: suggestions).plan
+    plan = searched.again(lambda study: suggestions).plan
     assert Plan.from_json(plan.to_json()) == plan
     older = plan.to_json().replace('"joint": {}}', '"joint": {}, "grid": ""}')
     assert '"grid"' in older

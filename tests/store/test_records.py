@@ -17,7 +17,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from raxalign.errors import DamagedArtifact, StorageError
-from raxalign.plan.load import reopened
 from raxalign.plan.stored import plan_path, write_plan
 from raxalign.printing import printable
 from raxalign.search.study import StudyRecord
@@ -65,7 +64,7 @@ def resealed(value):
 def grid(tmp_path_factory):
     """A grid whose search has run, in a storage that has a record of every kind."""
     opened = finished(tmp_path_factory.mktemp("grid"), "trials: 3, confirm: 1")
-    storage, plan = opened.storage, reopened(opened).plan
+    storage, plan = opened.storage, opened.again().plan
     write_plan(plan, storage)
     trial = plan.trials[0].key
     storage.ledger.fail(trial, {"message": "lost", "trace": "here"})
