@@ -22,7 +22,7 @@ from pathlib import Path
 from benchmarks.table import ROUNDS, Row, at_least, show, spread
 from raxalign.plan.load import open_grid
 from raxalign.plan.stage import Stage
-from raxalign.plan.stored import write_plan
+from raxalign.plan.stored import StoredPlans
 from raxalign.plan.trial import Trial
 from raxalign.store.storage import Storage
 from raxalign.sweep.events import Began, Event, JobEnded, Planned
@@ -115,7 +115,7 @@ def once() -> tuple[float, int]:
         grid.write_text(GRID, encoding="utf-8")
         plan, clock = open_grid(grid, storage=root).plan, Clock()
         start = time.perf_counter()
-        job = Job(Storage(root), write_plan(plan, Storage(root)))
+        job = Job(Storage(root), StoredPlans(Storage(root)).write(plan))
         run_sweep(plan, job, clock.hear, name=plan.name)
         end = time.perf_counter()
     wall = clock.ends[-1] - clock.begun

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from benchmarks.table import ROUNDS, Row, at_most, show, spread
 from raxalign.plan.load import open_grid
-from raxalign.plan.stored import write_plan
+from raxalign.plan.stored import StoredPlans
 from raxalign.plan.trial import Trial
 from raxalign.store.storage import Storage
 from raxalign.sweep.events import Event, JobEnded
@@ -69,7 +69,7 @@ def main() -> None:
         job, clock = (
             Job(
                 Storage(f"{folder}/storage"),
-                write_plan(plan, Storage(f"{folder}/storage")),
+                StoredPlans(Storage(f"{folder}/storage")).write(plan),
                 at_once=1,
             ),
             Clock(),

@@ -36,7 +36,7 @@ from rich.console import Console
 from benchmarks.processes import DRIVER, Processes
 from benchmarks.table import ROUNDS, Row, at_most, show, spread
 from raxalign.plan.load import Opened, open_grid
-from raxalign.plan.stored import write_plan
+from raxalign.plan.stored import StoredPlans
 from raxalign.plan.trial import Trial
 from raxalign.store.storage import Storage
 from raxalign.sweep.cluster import require_token
@@ -126,7 +126,7 @@ def main() -> None:
         grid.write_text(GRID.format(alphas=alphas), encoding="utf-8")
         start = time.perf_counter()
         opened = open_grid(grid, storage=str(root))
-        job = Job(Storage(str(root)), write_plan(opened.plan, Storage(str(root))))
+        job = Job(Storage(str(root)), StoredPlans(Storage(str(root))).write(opened.plan))
         size = Path(job.plan).stat().st_size / 2**20
         print(f"plan in {time.perf_counter() - start:.1f} s, {size:.1f} MiB as JSON", flush=True)
         with cluster(given.nodes) as address:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from raxalign.plan.load import Opened, open_grid
-from raxalign.plan.stored import write_plan
+from raxalign.plan.stored import StoredPlans
 from raxalign.stages import Workshop, run_trial
 from raxalign.train.runtime import Runtime
 
@@ -15,7 +15,7 @@ def ran(path: Path) -> Opened:
     leaves it.
     """
     opened = open_grid(path, storage=str(path.parent / "storage"))
-    write_plan(opened.plan, opened.storage)
+    StoredPlans(opened.storage).write(opened.plan)
     workshop = Workshop(opened.plan, opened.storage, Runtime())
     for trial in opened.plan.trials:
         run_trial(workshop, trial.key)

@@ -360,10 +360,10 @@ def test_diff_exits_as_diff_does(run: Callable[..., Done], grid: Path, tmp_path:
 
 
 def test_show_prints_one_key_and_lists_several(run: Callable[..., Done], grid: Path) -> None:
-    from raxalign.plan.stored import write_plan
+    from raxalign.plan.stored import StoredPlans
 
     plan = open_grid(grid).plan
-    write_plan(plan, Storage(os.environ["RAXALIGN_STORAGE"]))
+    StoredPlans(Storage(os.environ["RAXALIGN_STORAGE"])).write(plan)
     write_result(plan, 0, 0.25)
     done = run("show", plan.trials[0].key[:20])
     assert (done.code, "25.0" in done.out) == (0, True)

@@ -16,7 +16,7 @@ from ruamel.yaml import YAML
 
 from raxalign.catalog import catalog
 from raxalign.config.grid import Grid, load
-from raxalign.config.published import FOLDER, Rule, read
+from raxalign.config.published import FOLDER, Publication, Rule
 from raxalign.corpora.base import CorpusInputs, SentencePair
 from raxalign.corpora.phrasebook import PhrasebookCorpus
 from raxalign.plan.expansion.expand import expand
@@ -152,7 +152,7 @@ def test_a_paper_s_grid_has_its_languages_sizes_and_seeds(name: str) -> None:
 def test_a_paper_s_grid_measures_every_figure_as_published_and_each_row_on_one_encoder(
     name: str, paper: str, label: str
 ) -> None:
-    plan, table = plan_of(name), read(paper).tables[label]
+    plan, table = plan_of(name), Publication.read(paper).tables[label]
     rules = {
         (row, column): rule
         for row, entry in table.rows.items()
@@ -171,7 +171,7 @@ def test_every_published_table_that_has_rules_for_scores_is_one_that_a_grid_meas
     found = {
         (path.stem, label)
         for path in FOLDER.glob("*.yaml")
-        for label, table in read(path.stem).tables.items()
+        for label, table in Publication.read(path.stem).tables.items()
         if not table.counts
         and any(table.rule(row, column) for row in table.rows for column in table.columns)
     }
@@ -188,7 +188,7 @@ def test_a_grid_that_fills_a_row_of_an_analysis_has_what_the_analysis_reads(name
     made = {task.kind for task in grid.tasks}
     made |= {"pos"} if any(s.maker == "phrasebook" for s in plan.stages.values()) else set()
     for paper in grid.published:
-        for label, table in read(paper).tables.items():
+        for label, table in Publication.read(paper).tables.items():
             rules = [table.rule(row, column) for row in table.rows for column in table.columns]
             filled = any(rule and measuring(plan, rule) for rule in rules)
             if table.analysis and filled and (needed := READS[table.analysis]):
@@ -233,7 +233,7 @@ def hold(params: Any, wanted: Any) -> bool:
 
 def test_the_pairs_of_pan_et_al_are_counted_for_every_size() -> None:
     plan = plan_of("pan2021")
-    table = read("pan2021").tables["parallel_data"]
+    table = Publication.read("pan2021").tables["parallel_data"]
     assert table.analysis == "training_pairs"
     rules = [rule for row in table.rows if (rule := table.rule(row, "fr")) is not None]
     assert [rule.sentences for rule in rules] == [250_000, 600_000, 2_000_000]

@@ -13,7 +13,7 @@ from raxalign.config.grid import load
 from raxalign.errors import GridError
 from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
-from raxalign.plan.stored import write_plan
+from raxalign.plan.stored import StoredPlans
 from raxalign.plan.values.results import rows
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import Job
@@ -72,7 +72,7 @@ def test_a_worker_loads_the_file_of_the_plan_and_refuses_one_that_has_changed(
     file = my_method(tmp_path)
     plan = open_grid(grid_with(tmp_path)).plan
     assert Plan.from_json(plan.to_json()) == plan
-    place = write_plan(plan, Storage(str(tmp_path / "storage")))
+    place = StoredPlans(Storage(str(tmp_path / "storage"))).write(plan)
     monkeypatch.setattr(catalog_module, "_loaded", {})  # as in another process
     assert Job(Storage(""), place).read_plan() == plan
     assert catalog("methods")[plan.plugins[0].kind].__name__ == "ShiftToPivot"
@@ -255,7 +255,9 @@ def test_what_a_plug_in_must_not_return_or_raise_is_a_fault_of_its_file(
         except PluginFault as fault:
             return str(fault)
         trial = next(trial for trial in opened.plan.trials if trial.method == "mine")
-        return attempt(Job(opened.storage, write_plan(opened.plan, opened.storage)), trial.key)
+        return attempt(
+            Job(opened.storage, StoredPlans(opened.storage).write(opened.plan)), trial.key
+        )
 
     assert f"{tmp_path}/my_method.py{message}" in str(told())
 

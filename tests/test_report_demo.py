@@ -16,7 +16,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from raxalign.config.grid import load
-from raxalign.config.published import read
+from raxalign.config.published import Publication
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
@@ -62,9 +62,13 @@ def test_the_demonstration_fills_a_miniature_of_every_table(tmp_path, monkeypatc
     every = {(name, label) for name in grid.published for label in tables_of(name)}
     # sizes of vocabularies are counted over XNLI's sentences, which have to be fetched
     assert set(measured) == every - {("liu2020", "token_sets")}
-    assert measured["cao2020", "retrieval"] == set(read("cao2020").tables["retrieval"].rows)
+    assert measured["cao2020", "retrieval"] == set(
+        Publication.read("cao2020").tables["retrieval"].rows
+    )
     assert measured["kulshreshtha2020", "transfer"] == {
-        row for row, data in read("kulshreshtha2020").tables["transfer"].rows.items() if data.match
+        row
+        for row, data in Publication.read("kulshreshtha2020").tables["transfer"].rows.items()
+        if data.match
     }
     layers = {f"finetune-{name}" for name in ("all-layers", "last-6-layers", "last-6-layers/mds")}
     assert measured["liu2020", "xnli_mds"] == {*layers, "shifting-weight"}
@@ -113,7 +117,7 @@ def of_figures(plan: Plan, published: Sequence[str]) -> Plan:
     rules = [
         rule.model_copy(update={**LOOSE, "expects": how(rule.expects)})
         for name in published
-        for table in read(name).tables.values()
+        for table in Publication.read(name).tables.values()
         for row, column in product(table.rows, table.columns)
         if column not in table.means and (rule := table.rule(row, column))
     ]
@@ -141,7 +145,7 @@ def measured_rows(path: Path) -> dict[tuple[str, str], set[str]]:
 
 def tables_of(name: str) -> list[str]:
     """The tables that anything can measure: a task or an analysis."""
-    tables = read(name).tables
+    tables = Publication.read(name).tables
     return [
         label
         for label, table in tables.items()

@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from raxalign.config.search import KINDS, Space, Value, as_value
+from raxalign.config.search import Space, Value
 from raxalign.config.yaml_file import Faults, Node
 from raxalign.errors import RaxalignError
 from raxalign.options.params import BaseParams, about, models_in, path_fields, removed_options
@@ -419,7 +419,11 @@ def _spaces_in(entries: Mapping[str, Node], before: str = "") -> Iterator[tuple[
 
 
 def _is_space(node: Node) -> bool:
-    return isinstance(node.value, dict) and len(node.value) == 1 and set(node.value) <= set(KINDS)
+    return (
+        isinstance(node.value, dict)
+        and len(node.value) == 1
+        and set(node.value) <= set(Space.KINDS)
+    )
 
 
 def _refuse_misspelt(params: type[BaseModel], entries: Mapping[str, Node], faults: Faults) -> None:
@@ -428,7 +432,7 @@ def _refuse_misspelt(params: type[BaseModel], entries: Mapping[str, Node], fault
         simple = not any(models_in(params.model_fields[key_names(params)[name]].annotation))
         if simple and isinstance(node.value, dict) and len(node.value) == 1 and not _is_space(node):
             kind = next(iter(node.value))
-            near = Faults.nearest(kind, KINDS)
+            near = Faults.nearest(kind, Space.KINDS)
             if near is not None:
                 faults.add(node, f"unknown space {kind!r}", f"did you mean {near}?")
 
@@ -481,7 +485,7 @@ def _space(params: type[BaseParams], name: str, node: Node, faults: Faults) -> S
                 what = "a space" if _is_space(item) else "a list"
                 remedy = "make a method of its own of each choice"
                 faults.add(item, f"{what} within a choice", remedy)
-        labels = [as_value(item.plain()) for item in values]
+        labels = [Space.value_of(item.plain()) for item in values]
         good = len({(isinstance(label, bool), label) for label in labels}) == len(labels) > 1
         space = Space(name, "choice", choices=tuple(labels))
         if len(faults) > before:

@@ -5,7 +5,7 @@ file names under them, for a shell that completes a half-typed command.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
+from enum import StrEnum, nonmember
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,10 @@ class Axis(StrEnum):
     SENTENCES = "sentences"
     SEED = "seed"
     ENCODER = "encoder"
-
-
-LANGUAGE = "language"
-"""Another name of `Axis.LANGUAGES`, for grids with one language per trial; where a grid has sets,
-`Axis.LANGUAGES` is the name of one, and this a language in it.
-"""
+    LANGUAGE = nonmember("language")
+    """Another name of `LANGUAGES`, for grids with one language per trial; where a grid has sets,
+    `LANGUAGES` is the name of one, and this a language in it.
+    """
 
 
 def named(path: Path) -> dict[str, tuple[str, ...]]:
@@ -44,7 +42,7 @@ def named(path: Path) -> dict[str, tuple[str, ...]]:
     found = {
         "task": _texts(grid.get("tasks")),
         Axis.METHOD.value: _texts(methods),
-        LANGUAGE: tuple(
+        Axis.LANGUAGE: tuple(
             dict.fromkeys(lang for group in groups if group is not sets for lang in _texts(group))
         ),
         **({Axis.LANGUAGES.value: _texts(sets)} if isinstance(sets, Mapping) else {}),

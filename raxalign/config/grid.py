@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from raxalign.catalog import PluginFault, PluginFile, catalog
 from raxalign.config._validate import MOST_POINTS, validate
-from raxalign.config.axes import LANGUAGE, Axis
+from raxalign.config.axes import Axis
 from raxalign.config.search import Search
 from raxalign.config.specs import (
     CorpusSettings,
@@ -32,7 +32,7 @@ from raxalign.config.yaml_file import Faults, Node, written
 from raxalign.errors import GridError, RaxalignError
 from raxalign.measured import declaration
 from raxalign.options.params import BaseParams, path_fields
-from raxalign.options.run import RunConfig, storage_root
+from raxalign.options.run import RunConfig
 from raxalign.options.sources import absolute
 from raxalign.printing import with_article
 
@@ -167,7 +167,7 @@ class Grid:
         return Faults().parse("grid", self.text_of_file).line_of(*path)
 
 
-_COMMON = (*Axis, LANGUAGE)
+_COMMON = (*Axis, Axis.LANGUAGE)
 _MEANS = ("avg", "avg_zero_shot", "avg_unseen")  # not avg_all, which no evaluation has
 
 
@@ -217,7 +217,7 @@ def _entry(
             choices.setdefault(name, []).extend(values)
     choices |= {
         Axis.METHOD: names,
-        LANGUAGE: list(grid.languages),
+        Axis.LANGUAGE: list(grid.languages),
         Axis.LANGUAGES: list(grid.sets or grid.languages),
         Axis.SENTENCES: list(grid.sentences),
         Axis.SEED: list(grid.seeds),
@@ -466,9 +466,6 @@ def _read(
         every = (*axes["languages"], *axes["outside"]) if axes["languages"] else ()
         corpora, settings = CorpusSettings.read(top["corpus"], every, faults)
     run = (validate(RunConfig, top["run"], faults) if "run" in top else None) or RunConfig()
-    if run.storage:
-        storage = storage_root(run.storage, path.parent.resolve())
-        run = run.model_copy(update={"storage": storage})
     grid = Grid(
         path=path,
         text_of_file=text,
@@ -491,9 +488,9 @@ def _read(
 
 
 def _published(node: Node, faults: Faults) -> tuple[str, ...]:
-    from raxalign.config.published import read_published  # few grids have the section
+    from raxalign.config.published import Publication  # few grids have the section
 
-    return read_published(node, faults)
+    return Publication.named(node, faults)
 
 
 def _axes(top: Mapping[str, Node], faults: Faults) -> dict[str, Any]:

@@ -165,6 +165,48 @@ class Publication(_Frozen):
     notes: tuple[str, ...] = ()
     tables: Mapping[str, PublishedTable]
 
+    @classmethod
+    def read(cls, name: str) -> Publication:
+        """Read a publication: a name in `names()`, or the path of a file of the user's own. Raises
+        `GridError` with every fault and its line.
+        """
+        path = file_of(name)
+        try:
+            stat = path.stat()
+        except OSError:
+            return _read(path, None)
+        return _read(path, (stat.st_mtime_ns, stat.st_size))
+
+    @staticmethod
+    def short_name(name: str) -> str:
+        """Return the name of a publication in anchors and in published.csv: of a file its stem."""
+        return Path(name).stem if Path(name).suffix in SUFFIXES else name
+
+    @classmethod
+    def named(cls, node: Node, faults: Faults) -> tuple[str, ...]:
+        """Read the section: names of publications, and absolute paths of the user's own."""
+        found: dict[str, str] = {}
+        for item in node.items():
+            name, remedy = item.value, f"known: {', '.join(names())}; or a path to a file"
+            if not isinstance(name, str) or not name.strip():
+                faults.add(item, f"{item.shown()} is not the name of a table", remedy)
+                continue
+            if Path(name).suffix in SUFFIXES:
+                name = absolute(name.strip(), faults.folder or Path())
+            elif name not in names():
+                remedy = faults.suggestion(name, names())
+                faults.add(item, f"unknown publication {name!r}", remedy)
+                continue
+            short = cls.short_name(name)
+            own = name != short and short in names()
+            if own or found.get(short, name) != name:
+                other = "a publication of raxalign" if own else found[short]
+                faults.add(item, f"the name {short!r} is taken by {other}", "rename the file")
+                continue
+            _check_publication(item, name, faults)
+            found[short] = name
+        return tuple(found.values())
+
 
 def names() -> tuple[str, ...]:
     """Return the publications that a grid can name: the package's and those of entry points. The
@@ -196,23 +238,6 @@ def file_of(name: str) -> Path:
         f"the package {entry.value} has no file {name}.yaml",
         remedy="The value of the entry point is the package whose folder holds the file",
     )
-
-
-def short_name(name: str) -> str:
-    """Return the name of a publication in anchors and in published.csv: of a file its stem."""
-    return Path(name).stem if Path(name).suffix in SUFFIXES else name
-
-
-def read(name: str) -> Publication:
-    """Read a publication: a name in `names()`, or the path of a file of the user's own. Raises
-    `GridError` with every fault and its line.
-    """
-    path = file_of(name)
-    try:
-        stat = path.stat()
-    except OSError:
-        return _read(path, None)
-    return _read(path, (stat.st_mtime_ns, stat.st_size))
 
 
 @cache
@@ -257,36 +282,11 @@ def _entry_points() -> Mapping[str, EntryPoint]:
     return {entry.name: entry for entry in entry_points(group=GROUP)}
 
 
-def read_published(node: Node, faults: Faults) -> tuple[str, ...]:
-    """Read the names of publications, and absolute paths of the user's own. Each is read once."""
-    found: dict[str, str] = {}
-    for item in node.items():
-        name, remedy = item.value, f"known: {', '.join(names())}; or a path to a file"
-        if not isinstance(name, str) or not name.strip():
-            faults.add(item, f"{item.shown()} is not the name of a table", remedy)
-            continue
-        if Path(name).suffix in SUFFIXES:
-            name = absolute(name.strip(), faults.folder or Path())
-        elif name not in names():
-            remedy = faults.suggestion(name, names())
-            faults.add(item, f"unknown publication {name!r}", remedy)
-            continue
-        short = short_name(name)
-        own = name != short and short in names()
-        if own or found.get(short, name) != name:
-            other = "a publication of raxalign" if own else found[short]
-            faults.add(item, f"the name {short!r} is taken by {other}", "rename the file")
-            continue
-        _check_publication(item, name, faults)
-        found[short] = name
-    return tuple(found.values())
-
-
 def _check_publication(item: Node, name: str, faults: Faults) -> None:
     """Read a publication from outside the package; its faults are named by its file and line."""
     try:
         if file_of(name).parent != FOLDER:
-            read(name)
+            Publication.read(name)
     except DataError as error:
         faults.add(item, str(error))
     except GridError as error:

@@ -9,14 +9,13 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
 
 from raxalign.options.params import BaseParams
 
 Kind = Literal["log_uniform", "uniform", "int", "choice"]
-KINDS: tuple[str, ...] = get_args(Kind)
 DIGITS = 3
 """Significant digits of suggested real numbers, so that they can be read and equal ones merge."""
 
@@ -30,6 +29,7 @@ class Space:
     YAML name (``lambda``, ``lora.rank``).
     """
 
+    KINDS: ClassVar[tuple[str, ...]] = get_args(Kind)
     name: str
     kind: Kind
     low: float = 0.0
@@ -60,7 +60,7 @@ class Space:
         Raises `LookupError` where the space does not have it.
         """
         if self.kind == "choice":
-            label = as_value(value)
+            label = self.value_of(value)
             for choice in self.choices:
                 if str(choice) == str(label):
                     return choice
@@ -69,6 +69,14 @@ class Space:
             if inside and (self.kind != "int" or float(value).is_integer()):
                 return int(value) if self.kind == "int" else float(value)
         raise LookupError(f"{self.name}: {value!r}")
+
+    @staticmethod
+    def value_of(plain: Any) -> Value:
+        """Return a param's value as a study keeps it."""
+        if isinstance(plain, Mapping | list):
+            return json.dumps(plain, sort_keys=True, ensure_ascii=False)
+        value: Value = plain
+        return value
 
     def at(self, share: float) -> Value:
         """Return the value at a share of the space, from 0 up to 1 (exclusive)."""
@@ -90,14 +98,6 @@ class Space:
         if self.kind == "choice":
             return f"{self.name} {' | '.join(map(str, self.choices))}"
         return f"{self.name} {self.low:g} to {self.high:g}{' (log)' if self.log else ''}"
-
-
-def as_value(plain: Any) -> Value:
-    """Return a param's value as a study keeps it."""
-    if isinstance(plain, Mapping | list):
-        return json.dumps(plain, sort_keys=True, ensure_ascii=False)
-    value: Value = plain
-    return value
 
 
 def at_path(values: Mapping[str, Any], name: str) -> Any:

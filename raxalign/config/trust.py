@@ -30,9 +30,9 @@ _OF_THIS_MACHINE = re.compile(
 _trusted: set[str] = set()  # by this process, also where nothing can be remembered
 
 
-def require_trust(grid: Path, files: Iterable[Path]) -> None:
-    """Ask the user whether plug-in files of a grid may run, where they were never asked about, and
-    remember it.
+def require_trust(grid: Path, files: Iterable[Path], addresses: Iterable[str] = ()) -> None:
+    """Ask the user whether plug-in files of a grid may run, and whether addresses that it names may
+    be used, where they were never asked about, and remember it. Addresses of this machine may.
 
     Raises `RaxalignError` where they may not, and where there is no terminal to ask on.
     """
@@ -40,12 +40,6 @@ def require_trust(grid: Path, files: Iterable[Path]) -> None:
     what = "plug-ins that have not run for you from here before"
     why = "A plug-in is a program, and may do anything that you may do"
     _require(grid, there, f"{what}: %s. {why}", ("Run them", "its plug-ins did not run"))
-
-
-def require_trust_in(grid: Path, addresses: Iterable[str]) -> None:
-    """Ask likewise whether addresses that a grid file names may be used; those of this machine may.
-    Raises as `require_trust`.
-    """
     others = (masked(each) for each in addresses if not _OF_THIS_MACHINE.fullmatch(each))
     what = "addresses that you have not used from here before"
     why = "They get text, results and your credentials, and a cluster runs programs here"

@@ -13,7 +13,7 @@ from raxalign.errors import RaxalignError
 from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
-from raxalign.plan.stored import stored_plans
+from raxalign.plan.stored import StoredPlans
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.numbers import signed
 from raxalign.plan.values.results import metric_name, rows
@@ -91,7 +91,7 @@ def read_side(name: str, storage: str | None = None) -> ComparedSide:
     if "://" not in name and not Path(name).is_dir():
         raise RaxalignError(f"diff {name}: there is no such grid file or storage")
     found = Storage(name if "://" in name else str(Path(name).absolute()))
-    plans = list(stored_plans(found))
+    plans = list(StoredPlans(found))
     if not plans:
         why = "has the plan of no grid" if found.files.names("") else "is empty"
         raise RaxalignError(f"diff {name}: this storage {why}: no grid has run in it")

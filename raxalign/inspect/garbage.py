@@ -12,7 +12,7 @@ from raxalign.errors import RaxalignError, StorageError
 from raxalign.plan.estimates import volume
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.plan import Plan
-from raxalign.plan.stored import plan_at, stored_plans
+from raxalign.plan.stored import StoredPlans
 from raxalign.search.study import read_begun
 from raxalign.store.alive import discard, left_by_dead, process_of
 from raxalign.store.files import abandoned
@@ -41,7 +41,7 @@ def unfinished(storage: Storage, run: Iterable[Plan]) -> tuple[tuple[str, ...], 
     grid file. A study without a record has not begun, or is given up.
     """
     alive = {study.name for plan in run for study in plan.studies}
-    plans = [plan for plan in stored_plans(storage) if plan.studies]
+    plans = [plan for plan in StoredPlans(storage) if plan.studies]
     studies = {study.name: study for plan in plans for study in plan.studies}
     records, there = read_begun(storage, studies.values()), storage.ledger.keys()
     left = alive | {name for name, record in records.items() if not record.finished}
@@ -274,7 +274,7 @@ def _needed(opened: list[Opened], storage: Storage) -> Needed:
     for name, who in held.items():
         place = f"{storage}/plans/{_plan_of(name)}"
         try:
-            run += [plan_at(place)] if name.startswith("drivers/") else []
+            run += [StoredPlans.at(place)] if name.startswith("drivers/") else []
         except (FileNotFoundError, StorageError) as error:
             raise RaxalignError(
                 f"a driver runs on this storage, on {who}, and its plan {place} cannot be read, so"

@@ -14,7 +14,7 @@ from raxalign.plan.estimates import duration, volume
 from raxalign.plan.metrics import by_language
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
-from raxalign.plan.stored import stored_plans
+from raxalign.plan.stored import StoredPlans
 from raxalign.plan.trial import Trial, plain
 from raxalign.plan.values.numbers import heading_of, number, unit_of
 from raxalign.plan.values.predictions import Predictions
@@ -90,7 +90,7 @@ def look_up(prefix: str, storage: Storage) -> KeyMatch:
 
 def _matches(storage: Storage) -> Iterator[KeyMatch]:
     """Yield what every key of a storage is of: first what plans have."""
-    for plan in stored_plans(storage):
+    for plan in StoredPlans(storage):
         yield from (KeyMatch("trial", trial.key, trial.kind, plan) for trial in plan.trials)
         for key, stage in plan.stages.items():
             sort: Any = "evaluation" if stage.kind == "evaluation" else "stage"

@@ -11,7 +11,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Literal, Self, get_args
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from raxalign.errors import RaxalignError
 from raxalign.options.params import BaseParams
@@ -72,6 +72,13 @@ class RunConfig(BaseParams):
     keep: Keep = "all"
     cache_gib: float = Field(50.0, gt=0, allow_inf_nan=False)
 
+    @field_validator("storage")
+    @classmethod
+    def _is_a_place(cls, storage: str, info: ValidationInfo) -> str:
+        """Make it absolute where the context of the validation names a folder."""
+        folder = (info.context or {}).get("folder")
+        return _storage_root(storage, folder) if storage and folder is not None else storage
+
     @field_validator("tracking_uri")
     @classmethod
     def _is_known(cls, uri: str | None) -> str | None:
@@ -111,10 +118,13 @@ def effective(
     tracking = environ.get("MLFLOW_TRACKING_URI")
     if tracking and (problem := _unknown_tracking(tracking)):
         raise RaxalignError(f"MLFLOW_TRACKING_URI: {problem}")
+    place = storage or environ.get("RAXALIGN_STORAGE") or run.storage or DEFAULT_STORAGE
+    try:
+        root = _storage_root(place, Path.cwd())
+    except ValueError as error:
+        raise RaxalignError(f"storage {'; '.join(error.args)}") from error
     changes = {
-        "storage": storage_root(
-            storage or environ.get("RAXALIGN_STORAGE") or run.storage or DEFAULT_STORAGE, Path.cwd()
-        ),
+        "storage": root,
         "tracking_uri": tracking or run.tracking_uri,
         "address": address or run.address,
         "workers": run.workers if workers is None else workers,
@@ -153,19 +163,19 @@ def _gib(text: str | None) -> float | None:
     return found
 
 
-def storage_root(storage: str, folder: Path) -> str:
+def _storage_root(storage: str, folder: Path) -> str:
     """Return a storage root as the store takes it: an absolute path, or a URL without a final
-    slash. Raises `RaxalignError` for a URL that names no bucket, and for a user in one of a bucket.
+    slash. Raises `ValueError` for a URL that names no bucket, and for a user in one of a bucket.
     """
     scheme, url, place = storage.partition("://")
     if url and not place.strip("/"):
         form = "/folder" if scheme == "file" else "bucket/folder"
-        raise RaxalignError(f"storage {storage}: names no place; write {scheme}://{form}")
+        raise ValueError(f"{storage}: names no place", f"write {scheme}://{form}")
     if scheme in _BUCKETS and _USER.match(place):
-        raise RaxalignError(
-            f"storage {scheme}://***: a user or a key in the URL of a bucket is not read. Write"
-            f" {scheme}://bucket/folder, and set credentials as the store's own tools read them"
-            " (for S3 AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE)"
+        raise ValueError(
+            f"{scheme}://***: a user or a key in the URL of a bucket is not read",
+            f"write {scheme}://bucket/folder, and set credentials as the store's own tools read"
+            " them (for S3 AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE)",
         )
     if storage.startswith("file://"):
         return absolute(storage.removeprefix("file://"), Path("/"))

@@ -14,10 +14,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from raxalign.config.axes import LANGUAGE, Axis
+from raxalign.config.axes import Axis
 from raxalign.config.grid import Grid, load
 from raxalign.config.lock import Lock
-from raxalign.config.trust import require_trust_in
+from raxalign.config.trust import require_trust
 from raxalign.errors import GridError, RaxalignError, StorageError, TransientError
 from raxalign.options.run import RunConfig, effective
 from raxalign.options.sources import RemoteData, looked_up
@@ -260,7 +260,7 @@ def _require_trust(grid: Grid, storage: str | None, address: str | None) -> None
         None if own("MLFLOW_TRACKING_URI") else grid.run.tracking_uri,
         None if address else grid.run.address,
     )
-    require_trust_in(grid.path, filter(None, named))
+    require_trust(grid.path, (), filter(None, named))
 
 
 @contextmanager
@@ -369,7 +369,7 @@ def _of_study(
     named = sets.get(entry.languages, "")
     return {
         Axis.METHOD: (entry.method,),
-        LANGUAGE: entry.languages,
+        Axis.LANGUAGE: entry.languages,
         Axis.ENCODER: (entry.encoder,),
         Axis.SENTENCES: (str(entry.sentences),),
         **({Axis.LANGUAGES: (named,)} if named else {}),
@@ -381,12 +381,12 @@ def select(
 ) -> Plan:
     """Return a part of a plan without searches, as `choose` does."""
     params = {name for trial in plan.trials for name in trial.params}
-    known = sorted(({*Axis, LANGUAGE, _KIND} - {Axis.LANGUAGES}) | params)
+    known = sorted(({*Axis, Axis.LANGUAGE, _KIND} - {Axis.LANGUAGES}) | params)
     trials = list(plan.trials)
     for name, value in _conditions(only, known):
         texts = [_matching(trial, name) for trial in plan.trials]
         if not any(value in own for own in texts):
-            shown = {text for own in texts for text in (own if name == LANGUAGE else own[:1])}
+            shown = {text for own in texts for text in (own if name == Axis.LANGUAGE else own[:1])}
             there = ", ".join(sorted(shown))
             raise RaxalignError(f"--only: no trial has {name}={value}; there are: {there}")
         trials = [trial for trial in trials if value in _matching(trial, name)]
@@ -431,7 +431,7 @@ def _conditions(
 
 def _matching(trial: Trial, name: str) -> tuple[str, ...]:
     """Return the texts that match what a trial has under a name."""
-    if name == LANGUAGE:
+    if name == Axis.LANGUAGE:
         return trial.languages
     values = {**trial.point.values(), _KIND: trial.kind}
     if name not in values:

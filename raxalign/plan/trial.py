@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import with_config
 
 from raxalign.analysis.cells import Cell
-from raxalign.config.axes import LANGUAGE, Axis
+from raxalign.config.axes import Axis
 from raxalign.store.key import Json, digest
 from raxalign.store.sealed import FORM
 
@@ -61,7 +61,7 @@ class Point:
         values = self.values()
         return all(
             set(_listed(wanted)) >= set(self.languages)
-            if name in {LANGUAGE, Axis.LANGUAGES} - values.keys()
+            if name in {Axis.LANGUAGE, Axis.LANGUAGES} - values.keys()
             else name in values and values[name] in _listed(wanted)
             for name, wanted in conditions.items()
         )

@@ -19,7 +19,7 @@ from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError, TransientError
 from raxalign.plan.plan import Plan
-from raxalign.plan.stored import stored_plans
+from raxalign.plan.stored import StoredPlans
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.results import read_records, remarks
 from raxalign.plan.values.retention import again
@@ -290,7 +290,7 @@ def find(key: str, storage: Storage) -> Found:
     def fullness(of: Found) -> tuple[bool, int]:  # a grid may have been run again with more tasks
         return of.trial.aligned in of.plan.stages, len(of.trial.evaluations)
 
-    for plan in stored_plans(storage):
+    for plan in StoredPlans(storage):
         plans += 1
         for trial in plan.trials:
             if trial.key.startswith(key) or trial.aligned.startswith(key):

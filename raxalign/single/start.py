@@ -9,7 +9,7 @@ from pathlib import Path
 
 import raxalign
 from raxalign.catalog import catalog
-from raxalign.config.search import KINDS
+from raxalign.config.search import Space
 from raxalign.errors import RaxalignError, StorageError
 
 _FIRST = ("quickstart", "paper", "mine", "unseen", "sets", "layers")
@@ -157,10 +157,10 @@ def _space(text: str) -> str:
     """Return a space as a grid file has it."""
     name, value = _pair("--space", text)
     kind, *parts = value.split(":")
-    if kind not in KINDS or len(parts) < 2:
+    if kind not in Space.KINDS or len(parts) < 2:
         raise RaxalignError(
-            f"--space {text!r}: write NAME=KIND:VALUE:VALUE with one of {', '.join(KINDS)}, for"
-            f" example {_FORMS}"
+            f"--space {text!r}: write NAME=KIND:VALUE:VALUE with one of {', '.join(Space.KINDS)},"
+            f" for example {_FORMS}"
         )
     return f"{name}: {{{kind}: [{', '.join(parts)}]}}"
 

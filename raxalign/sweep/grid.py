@@ -21,7 +21,7 @@ from raxalign.plan.checks import LocalData
 from raxalign.plan.estimates import volume
 from raxalign.plan.load import Opened
 from raxalign.plan.plan import Plan
-from raxalign.plan.stored import plan_at, write_plan
+from raxalign.plan.stored import StoredPlans
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.retention import Keeping, below, made_again
 from raxalign.printing import counted, lasting, past_buffer, to_stderr
@@ -126,7 +126,7 @@ def _needs(place: str) -> Mapping[str, list[str]] | None:
     """The evaluations that need each training of a plan; None where it cannot be read."""
     found: dict[str, list[str]] = {}
     with suppress(FileNotFoundError, StorageError):
-        plan = plan_at(place)
+        plan = StoredPlans.at(place)
         trained = {key for key, stage in plan.stages.items() if stage.kind in TRAINED}
         behind = below(plan, trained)
         for trial in plan.trials:
@@ -262,7 +262,7 @@ def _checked(opened: Opened, plan: Plan) -> Job:
     _report_idle_workers(opened, plan)
     return Job(
         storage,
-        write_plan(plan, storage),
+        StoredPlans(storage).write(plan),
         settings.workers,
         settings.threads,
         settings.gpus_per_worker,

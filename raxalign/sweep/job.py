@@ -26,7 +26,7 @@ from raxalign.errors import StorageError
 from raxalign.lazy import torch
 from raxalign.options.run import Checkpointing
 from raxalign.plan.plan import Plan
-from raxalign.plan.stored import plan_at
+from raxalign.plan.stored import StoredPlans
 from raxalign.printing import lasting, masked
 from raxalign.stages import Workshop
 from raxalign.store.files import CACHE_GIB, files_of, split_place
@@ -154,7 +154,7 @@ class Job:
 
 @cache
 def _read_plan(place: str) -> Plan:
-    plan = plan_at(place)
+    plan = StoredPlans.at(place)
     for file in plan.plugins:
         file.load()
     return plan

@@ -24,7 +24,7 @@ from raxalign.errors import DISK_FULL, ResourceError, StorageError
 from raxalign.plan.estimates import Times
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
-from raxalign.plan.stored import write_plan
+from raxalign.plan.stored import StoredPlans
 from raxalign.plan.trial import Trial
 from raxalign.stages import TRAINED
 from raxalign.store.artifacts import ArtifactStore
@@ -356,7 +356,7 @@ class Sweep:
         wanted = [key for trial in pending for key in trial.evaluations.values()]
         missing = missing_stages(plan, wanted, self._store, self._hear)
         stages = [key for key in missing if key not in self._plans]
-        place = self._job.plan or write_plan(plan, self._job.storage)
+        place = self._job.plan or StoredPlans(self._job.storage).write(plan)
         took = Times(plan, self._job.storage).sampled(done)
         jobs = SweepJob.of(plan, stages, pending, self._job.workers, took)
         first, self._planned = not self._planned, True

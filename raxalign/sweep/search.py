@@ -17,7 +17,7 @@ from raxalign.errors import RaxalignError
 from raxalign.plan.estimates import Times
 from raxalign.plan.load import Opened
 from raxalign.plan.plan import Plan
-from raxalign.plan.stored import stored_plans
+from raxalign.plan.stored import StoredPlans
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.results import dev_scores, judge
 from raxalign.search.journal import PointOutcome, StudyRun
@@ -126,7 +126,7 @@ class SearchSource:
             run = StudyRun(self.opened.storage, study, self.owner, spec.searched.point)
             self._runs[study.name] = run
             if not run.begun:
-                plans = stored_plans(self.opened.storage)
+                plans = StoredPlans(self.opened.storage)
                 trials = (trial for plan in plans for trial in plan.trials)
                 points = known_points(trials, study, spec.kind)
                 run.begin(points, self._outcomes(study, points))

@@ -10,7 +10,7 @@ import pytest
 from raxalign.catalog import catalog
 from raxalign.config import published
 from raxalign.config.grid import load
-from raxalign.config.published import names, read, short_name
+from raxalign.config.published import Publication, names
 from raxalign.errors import GridError
 from raxalign.options.params import removed_options
 from tests.grids import write_grid
@@ -18,7 +18,7 @@ from tests.grids import write_grid
 REPORT = Path(__file__).parents[2] / "docs" / "how-to" / "report.md"
 OLD = {"values": "[71.3, 73.5, 72.4]", "metric": "metric: accuracy", "all": "all}"}
 OLD |= {"note": "row: shifted, column", "unit": "accuracy_percent"}
-TABLES = [(name, label) for name in names() for label in read(name).tables]
+TABLES = [(name, label) for name in names() for label in Publication.read(name).tables]
 
 
 def figures(value):
@@ -27,7 +27,7 @@ def figures(value):
 
 @pytest.mark.parametrize(("name", "label"), TABLES)
 def test_averages_are_means_of_their_columns_but_where_a_note_says_so(name, label):
-    table = read(name).tables[label]
+    table = Publication.read(name).tables[label]
     noted = {(note.row, note.column): note for note in table.notes if note.instead is not None}
     for row, entry in table.rows.items():
         cells = dict(zip(table.columns, entry.values, strict=True))
@@ -52,7 +52,7 @@ def test_averages_are_means_of_their_columns_but_where_a_note_says_so(name, labe
 
 @pytest.mark.parametrize(("name", "label"), TABLES)
 def test_rules_name_methods_tasks_and_options_that_there_are(name, label):
-    table = read(name).tables[label]
+    table = Publication.read(name).tables[label]
     cells = [(row, column) for row in table.rows for column in table.columns]
     rules = {(r, c): table.rule(r, c) for r, c in cells if c not in table.means}
     for place, rule in rules.items():
@@ -83,7 +83,7 @@ def test_a_publication_that_there_is_not_is_refused_with_the_nearest(tmp_path):
 
 
 def test_a_joined_rule_adds_and_replaces():
-    table = read("cao2020").tables["xnli_methods"]
+    table = Publication.read("cao2020").tables["xnli_methods"]
     rule = table.rule("zero-shot/finetune", "de")
     assert (rule.task, rule.lang, rule.metric) == (("xnli",), "de", "accuracy")
     assert (rule.method, dict(rule.task_params)) == (("finetune",), {"setting": "zero-shot"})
@@ -105,8 +105,8 @@ def test_the_table_of_the_docs_is_named_by_its_path_relative_to_the_grid(tmp_pat
     file = my_table(tmp_path / "tables")
     grid = load(write_grid(tmp_path, more="published: [cao2020, tables/my_table.yaml]\n"))
     assert grid.published == ("cao2020", str(file))
-    assert read(grid.published[1]).short == "Doe 2024"
-    assert short_name(grid.published[1]) == "my_table"
+    assert Publication.read(grid.published[1]).short == "Doe 2024"
+    assert Publication.short_name(grid.published[1]) == "my_table"
     assert "my_table" not in names()
 
 
@@ -154,9 +154,9 @@ def test_a_user_s_table_does_not_take_the_name_of_another(tmp_path):
 
 def test_an_edited_table_is_read_anew(tmp_path):
     file = my_table(tmp_path)
-    assert read(str(file)).tables["xnli"].unit == "accuracy_percent"
+    assert Publication.read(str(file)).tables["xnli"].unit == "accuracy_percent"
     my_table(tmp_path, unit="accuracy_fraction")
-    assert read(str(file)).tables["xnli"].unit == "accuracy_fraction"
+    assert Publication.read(str(file)).tables["xnli"].unit == "accuracy_fraction"
 
 
 def test_a_file_added_to_the_folder_at_run_time_is_a_publication(tmp_path, monkeypatch):
@@ -164,7 +164,7 @@ def test_a_file_added_to_the_folder_at_run_time_is_a_publication(tmp_path, monke
     assert names() == ()
     my_table(tmp_path)
     assert names() == ("my_table",)
-    assert read("my_table").short == "Doe 2024"
+    assert Publication.read("my_table").short == "Doe 2024"
 
 
 def test_an_entry_point_names_the_package_that_holds_the_file(tmp_path, monkeypatch):
@@ -176,6 +176,6 @@ def test_an_entry_point_names_the_package_that_holds_the_file(tmp_path, monkeypa
     monkeypatch.setattr(published, "_entry_points", lambda: {"my_table": there, "gone": gone})
     grid = load(write_grid(tmp_path, more="published: [my_table]\n"))
     assert grid.published == ("my_table",)
-    assert read("my_table").short == "Doe 2024"
+    assert Publication.read("my_table").short == "Doe 2024"
     with pytest.raises(GridError, match=r"the package some_tables has no file gone\.yaml"):
         load(write_grid(tmp_path, more="published: [gone]\n"))

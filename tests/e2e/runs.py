@@ -213,11 +213,11 @@ def without_ray(site: Site) -> list[str]:
 
 def attempted(plan: Plan, storage: Storage) -> dict[str, str]:
     """Run trials likewise; returns the messages of those that failed, by their keys."""
-    from raxalign.plan.stored import write_plan
+    from raxalign.plan.stored import StoredPlans
     from raxalign.sweep.job import Job
     from raxalign.sweep.work import attempt
 
-    job = Job(storage, write_plan(plan, storage))
+    job = Job(storage, StoredPlans(storage).write(plan))
     with patch.dict(os.environ):  # a worker limits its threads
         ends = {trial.key: attempt(job, trial.key) for trial in plan.trials}
     return {key: message for key, message in ends.items() if message is not None}

@@ -26,7 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, NoReturn
 
-from raxalign.plan.stored import write_plan
+from raxalign.plan.stored import StoredPlans
 from raxalign.stages import run_trial
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import Job
@@ -234,7 +234,7 @@ class Player:
     def play_all(self, names: Iterable[str]) -> list[str]:
         """Start the cluster and play scenarios; returns those that never ended or lost anything."""
         storage, plan = Storage(str(self.base.storage)), self.base.plan
-        workshop = Job(storage, write_plan(plan, storage)).open_workshop()
+        workshop = Job(storage, StoredPlans(storage).write(plan)).open_workshop()
         for trial in plan.trials:
             run_trial(workshop, trial.key)
         self.cluster.up()

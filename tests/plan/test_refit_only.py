@@ -8,7 +8,7 @@ import pytest
 
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import RaxalignError
-from raxalign.plan.stored import plan_path, write_plan
+from raxalign.plan.stored import StoredPlans
 from raxalign.single.export import export_trial, find
 from raxalign.stages import Workshop
 from raxalign.store.artifacts import ArtifactStore
@@ -71,7 +71,7 @@ def test_exporting_such_a_trial_fits_the_readouts_of_the_encoder_before_the_trai
     refit, tmp_path
 ):
     storage, trial, told = Storage(str(tmp_path / "storage")), rotated(refit), []
-    write_plan(refit, storage)
+    StoredPlans(storage).write(refit)
     (start,) = of_kind(refit, "encoder")
     Workshop(refit, storage, Runtime()).ensure(start.key)
     export_trial(trial.key, tmp_path / "out", storage=storage, tell=told.append)
@@ -83,7 +83,7 @@ def test_exporting_such_a_trial_fits_the_readouts_of_the_encoder_before_the_trai
 
 def test_exporting_a_trial_whose_encoder_no_task_reads_reports_what_to_add(refit, tmp_path):
     storage, bare = Storage(str(tmp_path)), replace(rotated(refit), evaluations={})
-    write_plan(replace(refit, trials=(bare,)), storage)
+    StoredPlans(storage).write(replace(refit, trials=(bare,)))
     with pytest.raises(RaxalignError, match=r"none of its tasks reads it\. Add a task"):
         export_trial(bare.key, tmp_path / "out", storage=storage)
 
@@ -91,8 +91,8 @@ def test_exporting_a_trial_whose_encoder_no_task_reads_reports_what_to_add(refit
 def test_an_export_takes_the_plan_that_has_the_encoder(refit, whole, tmp_path):
     """Though the other one has as many tasks, and comes first."""
     storage, narrow, trial = Storage(str(tmp_path)), refit, rotated(refit)
-    while plan_path(narrow.to_json()) > plan_path(whole.to_json()):
+    while StoredPlans.path(narrow.to_json()) > StoredPlans.path(whole.to_json()):
         narrow = replace(narrow, points=narrow.points + 1)
     for plan in (narrow, whole):
-        write_plan(plan, storage)
+        StoredPlans(storage).write(plan)
     assert trial.aligned in find(trial.aligned, storage).plan.stages

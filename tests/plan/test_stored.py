@@ -14,7 +14,7 @@ from raxalign.inspect.garbage import unfinished
 from raxalign.plan import metrics
 from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
-from raxalign.plan.stored import plan_path, stored_plans, write_plan
+from raxalign.plan.stored import StoredPlans
 from raxalign.stages import Workshop, run_trial
 from raxalign.store.files import files_of
 from raxalign.store.storage import Storage
@@ -44,7 +44,7 @@ def plan(tmp_path, root, monkeypatch):
     if not root.startswith("s3:"):
         workshop = Workshop(opened.plan, Storage(root), Runtime())
         run_trial(workshop, opened.plan.trials[-1].key)
-    write_plan(opened.plan, Storage(root))
+    StoredPlans(Storage(root)).write(opened.plan)
     monkeypatch.setattr(catalog_module, "_loaded", {})
     metrics._made.cache_clear()
     return opened.plan
@@ -70,24 +70,26 @@ def test_a_plan_that_was_edited_is_refused_by_workers_and_passed_over_by_command
     plan, root, tmp_path
 ):
     edited, ran = forged(plan, tmp_path)
-    place = f"{root}/{plan_path(plan.to_json())}"
-    files_of(root).write(plan_path(plan.to_json()), edited.to_json().encode())
+    place = f"{root}/{StoredPlans.path(plan.to_json())}"
+    files_of(root).write(StoredPlans.path(plan.to_json()), edited.to_json().encode())
     with pytest.raises(StorageError, match=r"\.json: was changed: .* Run its grid again to write"):
         Job(Storage(""), place).read_plan()
     with pytest.warns(UserWarning, match=r"was changed.* It is passed over"):
-        assert list(stored_plans(Storage(root))) == []
+        assert list(StoredPlans(Storage(root))) == []
     with pytest.warns(UserWarning, match="was changed"):
         assert unfinished(Storage(root), [])[1] == []
-    write_plan(plan, Storage(root))
-    assert list(stored_plans(Storage(root))) == [plan]
+    StoredPlans(Storage(root)).write(plan)
+    assert list(StoredPlans(Storage(root))) == [plan]
     assert not ran.exists()
 
 
 def test_no_command_runs_a_file_because_a_stored_plan_names_it(plan, root, tmp_path, run):
     made, ran = forged(plan, tmp_path)
     key = plan.trials[-1].key
-    files_of(root).delete(plan_path(plan.to_json()))
-    files_of(root).write(plan_path(made.to_json()), made.to_json().encode())  # under its own digest
+    files_of(root).delete(StoredPlans.path(plan.to_json()))
+    files_of(root).write(
+        StoredPlans.path(made.to_json()), made.to_json().encode()
+    )  # under its own digest
     at = ("--storage", root)
     export = ("export", key, tmp_path / "out", *at)
     for command in (export, ("show", key, *at), ("diff", root, root)):
@@ -122,8 +124,8 @@ def test_a_named_file_with_another_content_is_not_that_of_the_plan(plan, root, t
 
 
 def test_a_plan_of_another_version_is_passed_over(root):
-    files_of(root).write(plan_path("{}"), b"{}")
+    files_of(root).write(StoredPlans.path("{}"), b"{}")
     with pytest.warns(UserWarning, match="not a plan of this version"):
-        assert list(stored_plans(Storage(root))) == []
+        assert list(StoredPlans(Storage(root))) == []
     with pytest.raises(StorageError, match="not a plan of this version"):
-        Job(Storage(""), f"{root}/{plan_path('{}')}").read_plan()
+        Job(Storage(""), f"{root}/{StoredPlans.path('{}')}").read_plan()

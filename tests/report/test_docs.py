@@ -15,7 +15,7 @@ import pytest
 from raxalign.catalog import FOLDERS, catalog
 from raxalign.config._validate import key_names
 from raxalign.config.grid import KEYS, load
-from raxalign.config.published import PublishedTable, names, read
+from raxalign.config.published import Publication, PublishedTable, names
 from raxalign.config.specs import CorpusSettings, PairsSettings
 from raxalign.corpora.base import CorpusInputs
 from raxalign.errors import RaxalignError
@@ -170,7 +170,7 @@ def measured(table: PublishedTable) -> bool:
 
 @pytest.mark.parametrize("name", names())
 def test_every_published_table_is_named_and_what_is_measured_has_a_grid_of_its_paper(name):
-    paper = read(name)
+    paper = Publication.read(name)
     there = items(paper.short)
     for label, table in paper.tables.items():
         item = there[table.source.replace("Table ", "T")]
@@ -182,7 +182,7 @@ def test_every_published_table_is_named_and_what_is_measured_has_a_grid_of_its_p
 
 
 def test_grids_and_sections_on_the_page_exist_and_what_has_none_says_why() -> None:
-    rows = [item for name in names() for item in items(read(name).short).values()]
+    rows = [item for name in names() for item in items(Publication.read(name).short).values()]
     for item in rows:
         assert {*item.sections} <= {*catalog("sections")}, item.name
         assert item.grids or item.told, f"{item.name}: the page does not say why"

@@ -13,7 +13,7 @@ from raxalign.errors import RaxalignError
 from raxalign.inspect import garbage as module
 from raxalign.inspect.garbage import collect
 from raxalign.plan.load import open_grid
-from raxalign.plan.stored import write_plan
+from raxalign.plan.stored import StoredPlans
 from raxalign.store.alive import maker_name
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.files import files_of
@@ -126,7 +126,7 @@ def test_what_a_given_grid_needs_stays(opened, tmp_path):
     put(root, f"checkpoints/{keys['encoder']}/s")
     put(root, f"spool/{plan.trials[0].key}/1.json")
     put(root, "downloads/corpus.zip")
-    write_plan(plan, Storage(root))
+    StoredPlans(Storage(root)).write(plan)
     put(root, "tracked/mark", {"grid": plan.name, "uri": "x"})
     assert gc(opened) == "0 bytes could be freed with --delete"
 
@@ -146,7 +146,7 @@ def test_downloads_go_when_nothing_is_left_to_run(opened):
 
 
 def test_what_a_living_driver_uses_stays(opened, french):
-    place = write_plan(french.plan, opened.storage)
+    place = StoredPlans(opened.storage).write(french.plan)
     take(opened.root, OTHER)
     put(opened.root, f"ray/{maker_name()}/x")
     with driving(opened.storage, place):
@@ -204,7 +204,7 @@ def begin(source, ended):
     """Do what a sweep does with the next point: write its plan, then align its encoder."""
     plan = source.more(ended, 1)
     assert plan is not None
-    write_plan(plan, source.opened.storage)
+    StoredPlans(source.opened.storage).write(plan)
     align(source.opened.root, plan)
     return plan
 
@@ -237,7 +237,7 @@ def test_a_search_that_was_killed_keeps_the_artifacts_of_its_points(searched, ot
 
 
 def test_locks_of_dead_drivers_and_searches_go_while_a_driver_lives(opened):
-    plan = write_plan(opened.plan, opened.storage)
+    plan = StoredPlans(opened.storage).write(opened.plan)
     code = "from raxalign.store.alive import maker_name; print(maker_name(), end='')"
     dead = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     for name in ("drivers/x.p", "searching/x", f"making/{OTHER}"):
@@ -268,7 +268,7 @@ def test_a_living_search_that_has_spent_its_budget_keeps_what_it_made(searched, 
     run(source_of(searched))
     plan = open_grid(searched.grid.path, storage=searched.root).plan
     align(searched.root, plan)
-    with driving(searched.storage, write_plan(plan, searched.storage)):
+    with driving(searched.storage, StoredPlans(searched.storage).write(plan)):
         collect([other], searched.root, delete=True)
         assert len(aligned(searched.root)) == len({trial.aligned for trial in plan.trials})
 

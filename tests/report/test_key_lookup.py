@@ -11,7 +11,7 @@ from raxalign.inspect.diff import as_json, differences, read_side
 from raxalign.inspect.diff import as_text as text_of
 from raxalign.inspect.show import as_text, details, look_up
 from raxalign.methods.rotation import Rotation
-from raxalign.plan.stored import write_plan
+from raxalign.plan.stored import StoredPlans
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool
@@ -29,7 +29,7 @@ def stored(tmp_path_factory):
     folder = tmp_path_factory.mktemp("grid")
     opened, _ = made_up(folder, languages="{together: [de, fr]}", sentences="100")
     plan, root = opened.plan, opened.root
-    write_plan(plan, Storage(root))
+    StoredPlans(Storage(root)).write(plan)
     spool = Spool(Storage(root), finetuned(plan).key)
     for step in range(1, 5):
         spool.report({"finetune/loss": 8.0 / step}, step)
@@ -116,7 +116,7 @@ def test_a_stage_of_no_plan_is_shown_and_several_keys_or_none_are_an_error(store
 def storage(tmp_path_factory):
     """A storage in which a small grid has run."""
     opened, _ = made_up(tmp_path_factory.mktemp("one"), **SMALL)
-    write_plan(opened.plan, opened.storage)
+    StoredPlans(opened.storage).write(opened.plan)
     return opened.root
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from raxalign.analysis.cells import Value
 from raxalign.analysis.significance import Interval
-from raxalign.config.published import read
+from raxalign.config.published import Publication
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.comparisons import Compared
@@ -240,7 +240,7 @@ def test_other_encoders_and_data_are_noted_once_for_the_whole_table():
 
 
 def test_of_several_points_the_paper_s_own_is_taken_else_the_best_on_dev():
-    paper = read("cao2020")
+    paper = Publication.read("cao2020")
     table = paper.tables["xnli_methods"]
 
     def matched(rows, kinds=None):

@@ -11,7 +11,7 @@ from optuna.trial import TrialState, create_trial
 
 from raxalign.plan.load import Opened
 from raxalign.plan.plan import Plan
-from raxalign.plan.stored import write_plan
+from raxalign.plan.stored import StoredPlans
 from raxalign.report.studies import plan_lines, status_lines
 from raxalign.search.journal import Journal, prunes
 from raxalign.search.study import Suggestion
@@ -230,7 +230,7 @@ def test_a_pruned_trial_made_whole_has_the_values_of_an_undisturbed_one(tmp_path
         number = journal.add(point[0].values, {})
         journal.heard([number], 5, 1.0)
         journal.tell(number, TrialState.COMPLETE, 1.0)
-    job = Job(opened.storage, write_plan(plan, opened.storage))
+    job = Job(opened.storage, StoredPlans(opened.storage).write(plan))
     assert attempt(job, trial.key) is None
     journal.look()
     assert journal.stopped(0)[0] == "pruned at step 5 of 15"
@@ -245,9 +245,9 @@ def test_a_pruned_trial_made_whole_has_the_values_of_an_undisturbed_one(tmp_path
     )
     named = open_search(whole).plan
     assert [entry.key for entry in named.trials] == [trial.key]
-    assert attempt(Job(opened.storage, write_plan(named, opened.storage)), trial.key) is None
+    assert attempt(Job(opened.storage, StoredPlans(opened.storage).write(named)), trial.key) is None
     other = str(tmp_path / "undisturbed")
-    assert attempt(Job(Storage(other), write_plan(named, Storage(other))), trial.key) is None
+    assert attempt(Job(Storage(other), StoredPlans(Storage(other)).write(named)), trial.key) is None
     keys = list(trial.evaluations.values())
     found, expected = (
         {key: record["scores"] for key, record in one.read_many(keys).items()}

@@ -2,7 +2,7 @@
 
 import time
 
-from raxalign.plan.stored import write_plan
+from raxalign.plan.stored import StoredPlans
 from raxalign.plan.values.results import dev_scores, rows
 from raxalign.single.model_card import scores_of
 from raxalign.store.ledger import Ledger
@@ -107,7 +107,7 @@ def test_a_point_that_the_grid_excludes_is_not_run(tmp_path):
 def test_a_search_on_a_finished_grid_starts_from_its_results(tmp_path):
     named = "finetune: {lambda: [0.1, 1, 100], layers: [last, 1], batch_size: 16}"
     grid = open_search(search_grid(tmp_path, "", methods=(named,), more="", name="grid.yaml"))
-    write_plan(grid.plan, Storage(grid.root))
+    StoredPlans(Storage(grid.root)).write(grid.plan)
     for trial in grid.plan.trials:
         measure(Ledger(grid.root), grid.plan, trial)
     opened = open_search(search_grid(tmp_path, "trials: 10, confirm: 0", name="search.yaml"))

@@ -21,7 +21,7 @@ from raxalign.errors import RaxalignError
 from raxalign.pairing.schema import full_schema, read_pairs
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.plan import Plan
-from raxalign.plan.stored import plan_path, write_plan
+from raxalign.plan.stored import StoredPlans
 from raxalign.plan.values.results import read_records, remarks, rows
 from raxalign.single.aer import ErrorRateRequest, error_rate
 from raxalign.single.align import AlignRequest, PairsRequest, make_aligned, make_pairs
@@ -66,7 +66,9 @@ def finished(site: Path) -> Opened:
     """A grid whose trials have run, on the same encoder, with the plan where `grid` leaves it."""
     methods = ("rotation: {center: true}", "finetune: {batch_size: 40, learning_rate: 1e-3}")
     opened = ran(write_grid(site, encoder=str(site / "encoder"), methods=methods, **GRID))
-    (site / "storage" / plan_path("{}")).write_text("{}", encoding="utf-8")  # an older version's
+    (site / "storage" / StoredPlans.path("{}")).write_text(
+        "{}", encoding="utf-8"
+    )  # an older version's
     return opened
 
 
@@ -389,7 +391,7 @@ def test_an_object_store_serves_as_well(finished, tmp_path, monkeypatch):
     assert len(read_pairs(tmp_path / "pairs")) == 40
     trial = finished.plan.trials[0]
     run_trial(Workshop(finished.plan, storage, Runtime()), trial.key)
-    write_plan(finished.plan, storage)
+    StoredPlans(storage).write(finished.plan)
     assert export_trial(trial.key, tmp_path / "out", storage=storage).trial == trial
 
 
@@ -397,8 +399,8 @@ def test_a_key_leads_to_the_plan_that_knows_most(finished: Opened, tmp_path: Pat
     storage, plan = Storage(str(tmp_path)), finished.plan
     few = replace(plan, trials=tuple(replace(trial, evaluations={}) for trial in plan.trials))
     for points in range(8):  # some of these come before the fuller plan, and some after it
-        write_plan(replace(few, points=points), storage)
-    write_plan(plan, storage)
+        StoredPlans(storage).write(replace(few, points=points))
+    StoredPlans(storage).write(plan)
     key = plan.trials[0].key
     assert find(key[:10], storage).trial == plan.trials[0]
     with pytest.raises(RaxalignError, match="run its grid"):

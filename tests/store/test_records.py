@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from raxalign.errors import DamagedArtifact, StorageError
-from raxalign.plan.stored import plan_path, write_plan
+from raxalign.plan.stored import StoredPlans
 from raxalign.printing import printable
 from raxalign.search.study import StudyRecord
 from raxalign.store import lease, spool
@@ -65,7 +65,7 @@ def grid(tmp_path_factory):
     """A grid whose search has run, in a storage that has a record of every kind."""
     opened = finished(tmp_path_factory.mktemp("grid"), "trials: 3, confirm: 1")
     storage, plan = opened.storage, opened.again().plan
-    write_plan(plan, storage)
+    StoredPlans(storage).write(plan)
     trial = plan.trials[0].key
     storage.ledger.fail(trial, {"message": "lost", "trace": "here"})
     curves = Spool(storage, trial)
@@ -143,7 +143,7 @@ def test_no_command_ends_with_a_bug_whatever_a_record_holds(grid, tmp_path, run,
             (path,) = (root / "plans").iterdir()
             text = json.dumps(mutated(json.loads(path.read_bytes()), rng))
             path.unlink()
-            (root / plan_path(text)).write_text(text)
+            (root / StoredPlans.path(text)).write_text(text)
         else:
             path = rng.choice([path for name, path in records(root) if name == kind])
             value = json.loads(body_of(path.read_bytes()))
@@ -190,7 +190,7 @@ def test_gc_goes_on_after_a_plan_of_another_form_and_damaged_manifests(grid, tmp
         key = f"{number}" * 64
         folder = storage.artifacts.make("pairs", key, lambda place: {"n": 1})
         (folder / "manifest.json").write_bytes(resealed({"kind": "pairs", "key": key}))
-    storage.files.write(plan_path('{"studies": 1}'), b'{"studies": 1}')
+    storage.files.write(StoredPlans.path('{"studies": 1}'), b'{"studies": 1}')
     done = run("gc", grid, "--storage", root)
     assert done.code == 0
     assert "is passed over, since it is not a plan of this version" in done.err

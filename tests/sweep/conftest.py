@@ -6,7 +6,7 @@ import pytest
 
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
-from raxalign.plan.stored import write_plan
+from raxalign.plan.stored import StoredPlans
 from raxalign.plan.trial import Trial
 from raxalign.store.storage import Storage
 from raxalign.sweep.events import Event, GroupsWaiting, JobEnded, Said
@@ -79,4 +79,4 @@ def plan(tmp_path_factory) -> Plan:
 @pytest.fixture
 def job(plan, tmp_path) -> Job:
     storage, scratch = Storage(str(tmp_path / "storage")), str(tmp_path / "scratch")
-    return Job(storage, write_plan(plan, storage), max_failures=0, scratch=scratch)
+    return Job(storage, StoredPlans(storage).write(plan), max_failures=0, scratch=scratch)

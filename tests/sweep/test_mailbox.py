@@ -7,7 +7,7 @@ from collections import defaultdict
 from rich.console import Console
 
 from raxalign.plan.load import open_grid
-from raxalign.plan.stored import write_plan
+from raxalign.plan.stored import StoredPlans
 from raxalign.store.storage import Storage
 from raxalign.sweep import job as module
 from raxalign.sweep.cluster import Room
@@ -114,7 +114,9 @@ def test_a_plug_in_is_heard_on_a_worker_also_when_it_fails(tmp_path):
     before = "    def align(self, encoder, inputs, runtime):\n"
     file.write_text("import logging\n" + file.read_text().replace(before, SPEAKS.lstrip("\n")))
     plan, root = open_grid(path, storage=str(tmp_path / "storage")).plan, str(tmp_path / "storage")
-    job = Job(Storage(root), write_plan(plan, Storage(root)), scratch=str(tmp_path / "scratch"))
+    job = Job(
+        Storage(root), StoredPlans(Storage(root)).write(plan), scratch=str(tmp_path / "scratch")
+    )
     trials = {trial.params.get("strength"): trial for trial in plan.trials}
     assert attempt(job, trials[0.5].key) is None
     assert "odd" in str(attempt(job, trials[1.0].key))

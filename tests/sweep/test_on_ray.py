@@ -22,7 +22,7 @@ from ray.tune.execution.tune_controller import TuneController
 import raxalign as rx
 from raxalign.errors import ResourceError, StorageError
 from raxalign.plan.load import open_grid
-from raxalign.plan.stored import write_plan
+from raxalign.plan.stored import StoredPlans
 from raxalign.plan.trial import Trial
 from raxalign.search.journal import Journal
 from raxalign.search.study import read_record
@@ -169,7 +169,7 @@ def test_short_trials_start_no_workers_in_place_of_those_that_are_there(
     root = str(tmp_path / "storage")
     plan, counted = open_grid(path, storage=root).plan, Actors()
     monkeypatch.setattr(running, "run_job", nothing)
-    job = Job(Storage(root), write_plan(plan, Storage(root)))
+    job = Job(Storage(root), StoredPlans(Storage(root)).write(plan))
     ended = run_sweep(plan, job, counted.hear, name=plan.name)
     assert (ended.done, ended.failed) == (12, {})
     assert counted.last <= counted.first + 1  # the second of two cores may get its worker late

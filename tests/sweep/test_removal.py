@@ -12,7 +12,7 @@ import pytest
 from raxalign.inspect.plans import as_text
 from raxalign.inspect.status import status
 from raxalign.plan.load import Opened, open_grid
-from raxalign.plan.stored import write_plan
+from raxalign.plan.stored import StoredPlans
 from raxalign.plan.values.results import rows
 from raxalign.plan.values.retention import weights_of
 from raxalign.stages import run_trial
@@ -41,7 +41,7 @@ def open_at(folder: Path, *, tasks: tuple[str, ...] = (XNLI,)) -> Opened:
 def run(opened: Opened, keep: str, made: list[str] | None = None) -> Keeper:
     root = opened.root
     keeper = Keeper(opened.plan, Storage(root), keep)  # type: ignore[arg-type]
-    workshop = Job(Storage(root), write_plan(opened.plan, Storage(root))).open_workshop()
+    workshop = Job(Storage(root), StoredPlans(Storage(root)).write(opened.plan)).open_workshop()
     if made is not None:
         workshop.announce = lambda stage, seconds: made.append(stage.kind)
     for trial in opened.plan.trials:
@@ -124,7 +124,7 @@ def test_plan_and_status_tell_dropped_from_never_made(finished):
 def test_what_another_living_driver_needs_stays(finished):
     folder, tasks = finished.grid.path.parent / "other", (XNLI, "mlqa: {data: phrasebook}")
     other = open_at(folder, tasks=tasks)
-    place = write_plan(other.plan, Storage(finished.root))
+    place = StoredPlans(Storage(finished.root)).write(other.plan)
     lock = f"locks/drivers/0badcafe-1-1-ab.{place.rpartition('/')[2]}/1"
     record = {"maker": "0badcafe-1-1", "host": "h", "pid": 1, "nonce": "x", "beat": 0}
     finished.storage.files.write(lock, seal({**record, "done": False}))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from raxalign.errors import DataError, PeerLost, StorageError, TransientError
-from raxalign.plan.stored import write_plan
+from raxalign.plan.stored import StoredPlans
 from raxalign.store.spool import Spool
 from raxalign.store.storage import Storage
 from raxalign.sweep import work
@@ -152,16 +152,16 @@ def broken(monkeypatch, fault):
 
 
 def test_a_plan_comes_back_from_the_storage_as_it_was(plan, tmp_path):
-    place = write_plan(plan, Storage(str(tmp_path)))
+    place = StoredPlans(Storage(str(tmp_path))).write(plan)
     assert Job(Storage(""), place).read_plan().to_json() == plan.to_json()
-    assert write_plan(plan, Storage(str(tmp_path))) == place
+    assert StoredPlans(Storage(str(tmp_path))).write(plan) == place
     assert [path.suffix for path in (tmp_path / "plans").iterdir()] == [".json"]
 
 
 def test_a_storage_that_takes_no_plan_is_an_error_that_says_what_to_do(plan, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match=r"cannot write.*--storage"):
-        write_plan(plan, Storage(str(tmp_path / "file")))
+        StoredPlans(Storage(str(tmp_path / "file"))).write(plan)
 
 
 def test_the_local_folder_is_the_storage_or_a_cache_for_each_object_store(monkeypatch):

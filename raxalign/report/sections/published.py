@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 from raxalign.analysis.cells import MEANS, Cell, Name, Value
-from raxalign.config.published import PublishedTable, Rule, read, short_name
+from raxalign.config.published import Publication, PublishedTable, Rule
 from raxalign.plan.values.numbers import FEW, NumberFormat, published_unit, signed
 from raxalign.plan.values.scoreboard import UNTOUCHED, Scoreboard, table_of
 from raxalign.report.document import (
@@ -401,7 +401,7 @@ def paper_part(
     results: Scoreboard, name: str, measure: Callable[[str], Measure | None]
 ) -> tuple[Part, list[tuple[object, ...]]]:
     """Make the part of a paper, filled by what `measure` finds, and a record per figure."""
-    short, paper = short_name(name), read(name)
+    short, paper = Publication.short_name(name), Publication.read(name)
     makers = []
     for label, table in paper.tables.items():
         fill = measure(table.analysis) if table.analysis else None
