@@ -1,8 +1,8 @@
 """What a computation finds out about the ground that its numbers stand on: how much of a text the
 tokenizer knew, which training came to nothing.
 
-The caller of a computation opens `collecting`. Code that reads text or trains records what it saw,
-and need not know who collects it.
+The caller of a computation opens `Caveats.collecting`. Code that reads text or trains records what
+it saw, and need not know who collects it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
-
-UNKNOWN = 0.02
-"""The share of unknown pieces above which a remark is made: vectors are partly those of [UNK]."""
+from typing import Any, ClassVar
 
 
 @dataclass
@@ -41,6 +38,26 @@ class Caveats:
     beyond: Counter[str] = field(default_factory=Counter)
     cut: dict[str, set[int]] = field(default_factory=dict)
     partial: dict[str, str] = field(default_factory=dict)
+
+    UNKNOWN: ClassVar = 0.02
+    """The share of unknown pieces above which a remark is made: vectors are partly those of [UNK].
+    """
+
+    @classmethod
+    @contextmanager
+    def collecting(cls) -> Iterator[Caveats]:
+        """Gather what is seen inside the block; of two blocks the inner one gets it."""
+        found = cls()
+        token = _LISTENER.set(found)
+        try:
+            yield found
+        finally:
+            _LISTENER.reset(token)
+
+    @staticmethod
+    def listener() -> Caveats | None:
+        """Return the collector that is open, or None."""
+        return _LISTENER.get()
 
     def read(self, lang: str, pieces: int, unknown: int) -> None:
         """Count pieces of a language, and the unknown ones among them."""
@@ -81,46 +98,50 @@ class Caveats:
         }
         return {name: note for name, note in found.items() if note}
 
+    @staticmethod
+    def thin_support(maker: str, notes: Mapping[str, object]) -> dict[str, str]:
+        """Return what of a dictionary a method was fitted on, or a task evaluated on, and what else
+        was little, from its notes by language: ``rotation de`` -> a sentence without its end.
+        """
+        found = {}
+        for lang, facts in notes.items():
+            if not isinstance(facts, Mapping):
+                continue
+            said = list(_dictionary(facts))
+            if "warning" in facts:
+                said.append(str(facts["warning"]))
+            if said:
+                found[f"{maker} {lang}"] = "; ".join(said)
+        return found
+
+    @classmethod
+    def said(cls, maker: str, notes: Mapping[str, Any]) -> Iterator[str]:
+        """Yield all caveats in the notes of one computation that stands by itself, as `raxalign
+        align`, each a sentence without its end.
+        """
+        for lang, share in notes.get("unknown", {}).items():
+            if share > cls.UNKNOWN:
+                yield f"{share:.1%} of the subword tokens of {lang} are unknown ([UNK])"
+        for name, (start, end) in notes.get("loss_not_lowered", {}).items():
+            yield f"the loss of the training run {name} did not fall ({start:.4g} to {end:.4g})"
+        for name, (start, end, _) in notes.get("loss_still_falling", {}).items():
+            told = f"still fell in its last fifth ({start:.4g} to {end:.4g})"
+            yield f"the loss of the training run {name} {told}; train it longer"
+        for name in notes.get("cut_batches", ()):
+            yield f"memory ran out in the training run {name}, so that dropout drew other masks"
+        parts = (
+            notes.get("not_as_trained", {}),
+            cls.thin_support(maker, notes),
+            notes.get("partial", {}),
+        )
+        yield from (f"{name}: {told}" for part in parts for name, told in part.items())
+
 
 def _listed(losses: Mapping[str, tuple[float, ...]]) -> dict[str, list[float]]:
     return {name: list(values) for name, values in sorted(losses.items())}
 
 
 _LISTENER: ContextVar[Caveats | None] = ContextVar("caveats", default=None)
-
-
-def thin_support(maker: str, notes: Mapping[str, object]) -> dict[str, str]:
-    """Return what of a dictionary a method was fitted on, or a task evaluated on, and what else was
-    little, from its notes by language: ``rotation de`` -> a sentence without its end.
-    """
-    found = {}
-    for lang, facts in notes.items():
-        if not isinstance(facts, Mapping):
-            continue
-        said = list(_dictionary(facts))
-        if "warning" in facts:
-            said.append(str(facts["warning"]))
-        if said:
-            found[f"{maker} {lang}"] = "; ".join(said)
-    return found
-
-
-def said(maker: str, notes: Mapping[str, Any]) -> Iterator[str]:
-    """Yield all caveats in the notes of one computation that stands by itself, as `raxalign align`,
-    each a sentence without its end.
-    """
-    for lang, share in notes.get("unknown", {}).items():
-        if share > UNKNOWN:
-            yield f"{share:.1%} of the subword tokens of {lang} are unknown ([UNK])"
-    for name, (start, end) in notes.get("loss_not_lowered", {}).items():
-        yield f"the loss of the training run {name} did not fall ({start:.4g} to {end:.4g})"
-    for name, (start, end, _) in notes.get("loss_still_falling", {}).items():
-        told = f"still fell in its last fifth ({start:.4g} to {end:.4g})"
-        yield f"the loss of the training run {name} {told}; train it longer"
-    for name in notes.get("cut_batches", ()):
-        yield f"memory ran out in the training run {name}, so that dropout drew other masks"
-    parts = notes.get("not_as_trained", {}), thin_support(maker, notes), notes.get("partial", {})
-    yield from (f"{name}: {told}" for part in parts for name, told in part.items())
 
 
 def _dictionary(facts: Mapping[str, Any]) -> Iterator[str]:
@@ -135,19 +156,3 @@ def _dictionary(facts: Mapping[str, Any]) -> Iterator[str]:
     yield f"{there:,} of {entries:,} entries of the dictionary are {where}" + (
         f"; of the word occurrences they cover {words}" if words else ""
     )
-
-
-@contextmanager
-def collecting() -> Iterator[Caveats]:
-    """Gather what is seen inside the block; of two blocks the inner one gets it."""
-    found = Caveats()
-    token = _LISTENER.set(found)
-    try:
-        yield found
-    finally:
-        _LISTENER.reset(token)
-
-
-def listener() -> Caveats | None:
-    """Return the collector that is open, or None."""
-    return _LISTENER.get()

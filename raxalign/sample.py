@@ -25,9 +25,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from raxalign.arrays import Bools
-from raxalign.arrays import Floats as Floats
-from raxalign.arrays import Ints as Ints
+from raxalign.arrays import Bools, Floats, Ints
 from raxalign.lazy import np, pa, pc
 
 if TYPE_CHECKING:
@@ -91,100 +89,105 @@ class Sample:
             return ratios, np.ones_like(ratios), there
         return ratios, np.exp(np.minimum(0.0, 1 - self.wanted.sum(1)[there] / totals[there])), there
 
+    @classmethod
+    def of_ratio(
+        cls, rows: pa.Table, metric: str, ratios: Ratios, *, of_nothing: float = 0.0
+    ) -> Sample | None:
+        """Return the sample of a ratio of sums, or None for a metric that is not in `ratios` and
+        for rows that lack one of its columns.
 
-def of_ratio(
-    rows: pa.Table, metric: str, ratios: Ratios, *, of_nothing: float = 0.0
-) -> Sample | None:
-    """Return the sample of a ratio of sums, or None for a metric that is not in `ratios` and for
-    rows that lack one of its columns.
+        Args:
+            rows: the predictions of one language and split.
+            metric: the metric.
+            ratios: the columns of each metric.
+            of_nothing: what the metric is by convention where nothing is below the line.
+        """
+        if metric not in ratios or not {name for side in ratios[metric] for name in side} <= set(
+            rows.column_names
+        ):
+            return None
+        above, below = (
+            np.stack([column(rows, name) for name in side]).sum(0).astype(np.float64)
+            for side in ratios[metric]
+        )
+        found = cls.summed(units_of(rows), _models(rows), above, below)
+        # a part without counts has a value, and counts as one
+        empty = found.counts.sum(1, keepdims=True) == 0
+        gains, counts = np.where(empty, of_nothing, found.gains), np.where(empty, 1.0, found.counts)
+        return replace(found, gains=gains, counts=counts)
 
-    Args:
-        rows: the predictions of one language and split.
-        metric: the metric.
-        ratios: the columns of each metric.
-        of_nothing: what the metric is by convention where nothing is below the line.
-    """
-    if metric not in ratios or not {name for side in ratios[metric] for name in side} <= set(
-        rows.column_names
-    ):
-        return None
-    above, below = (
-        np.stack([column(rows, name) for name in side]).sum(0).astype(np.float64)
-        for side in ratios[metric]
-    )
-    found = summed(units_of(rows), _models(rows), above, below)
-    empty = found.counts.sum(1, keepdims=True) == 0  # such a part has a value, and counts as one
-    gains, counts = np.where(empty, of_nothing, found.gains), np.where(empty, 1.0, found.counts)
-    return replace(found, gains=gains, counts=counts)
+    @classmethod
+    def of_labels(cls, rows: pa.Table, _: str) -> Sample:
+        """Return the sample of the share of rows whose `predicted` is their `label`."""
+        right = (
+            pc.equal(rows["label"], rows["predicted"])
+            .to_numpy(zero_copy_only=False)
+            .astype(np.float64)
+        )
+        return _grouped(rows, right, np.ones(len(rows)))
 
+    @classmethod
+    def of_label_f1(cls, rows: pa.Table, _: str) -> Sample:
+        """Return the sample of the mean over models of the mean over labels of 2 right / (given +
+        predicted), with a part per model and label.
+        """
+        gold, predicted = (np.asarray(rows[name].to_pylist()) for name in ("label", "predicted"))
+        models, units = np.asarray(_models(rows), dtype=str), units_of(rows)
+        labels = {m: len({*gold[models == m], *predicted[models == m]}) for m in np.unique(models)}
+        # models may tell of different numbers of labels, and each model counts the same
+        weights = np.array([sum(labels.values()) / len(labels) / labels[m] for m in models])
+        parts = np.concatenate(
+            [np.char.add(np.char.add(models, "\n"), of) for of in (gold, predicted)]
+        )
+        gains = np.concatenate([2.0 * (gold == predicted) * weights, np.zeros(len(rows))])
+        both = np.concatenate([units, units])
+        return cls.summed(both, parts, gains, np.ones(len(both)), _links(rows, units))
 
-def of_influence(units: Ints, value: float, influence: Floats) -> Sample:
-    """Return the sample of a metric that is not a ratio of sums, from its value and its derivative
-    by each unit's weight.
+    @classmethod
+    def of_influence(cls, units: Ints, value: float, influence: Floats) -> Sample:
+        """Return the sample of a metric that is not a ratio of sums, from its value and its
+        derivative by each unit's weight.
 
-    Args:
-        units: the units (units,) in ascending order.
-        value: the metric over all units.
-        influence: the derivative (units,), which sums to 0.
-    """
-    gains = value + len(units) * influence
-    return Sample(units, gains[None], np.ones((1, len(units))))
+        Args:
+            units: the units (units,) in ascending order.
+            value: the metric over all units.
+            influence: the derivative (units,), which sums to 0.
+        """
+        gains = value + len(units) * influence
+        return cls(units, gains[None], np.ones((1, len(units))))
 
+    @classmethod
+    def of_column(cls, rows: pa.Table, name: str) -> Sample:
+        """Return the sample of the mean of a column."""
+        return _grouped(rows, column(rows, name).astype(np.float64), np.ones(len(rows)))
 
-def of_labels(rows: pa.Table, _: str) -> Sample:
-    """Return the sample of the share of rows whose `predicted` is their `label`."""
-    right = (
-        pc.equal(rows["label"], rows["predicted"]).to_numpy(zero_copy_only=False).astype(np.float64)
-    )
-    return _grouped(rows, right, np.ones(len(rows)))
+    @classmethod
+    def summed(
+        cls, units: Array, parts: Array, gains: Array, counts: Array, links: Array | None = None
+    ) -> Sample:
+        """Sum gains and counts by part and unit.
 
-
-def of_label_f1(rows: pa.Table, _: str) -> Sample:
-    """Return the sample of the mean over models of the mean over labels of 2 right / (given +
-    predicted), with a part per model and label.
-    """
-    gold, predicted = (np.asarray(rows[name].to_pylist()) for name in ("label", "predicted"))
-    models, units = np.asarray(_models(rows), dtype=str), units_of(rows)
-    labels = {m: len({*gold[models == m], *predicted[models == m]}) for m in np.unique(models)}
-    # models may tell of different numbers of labels, and each model counts the same
-    weights = np.array([sum(labels.values()) / len(labels) / labels[m] for m in models])
-    parts = np.concatenate([np.char.add(np.char.add(models, "\n"), of) for of in (gold, predicted)])
-    gains = np.concatenate([2.0 * (gold == predicted) * weights, np.zeros(len(rows))])
-    both = np.concatenate([units, units])
-    return summed(both, parts, gains, np.ones(len(both)), _links(rows, units))
-
-
-def of_column(rows: pa.Table, name: str) -> Sample:
-    """Return the sample of the mean of a column."""
-    return _grouped(rows, column(rows, name).astype(np.float64), np.ones(len(rows)))
-
-
-def summed(
-    units: Array, parts: Array, gains: Array, counts: Array, links: Array | None = None
-) -> Sample:
-    """Sum gains and counts by part and unit.
-
-    Args:
-        units: the unit of each row (N,).
-        parts: the part of each row (N,).
-        gains: what each row gains (N,).
-        counts: what each row counts (N,).
-        links: pairs of units that are not independent.
-    """
-    names, unit = np.unique(units, return_inverse=True)
-    kinds, part = np.unique(parts, return_inverse=True)
-    cells, shape = part * len(names) + unit, (len(kinds), len(names))
-    above, below = (
-        np.bincount(cells, values, shape[0] * shape[1]).reshape(shape).astype(np.float64)
-        for values in (gains, counts)
-    )
-    return Sample(names.astype(np.int64), above, below, links=links)
+        Args:
+            units: the unit of each row (N,).
+            parts: the part of each row (N,).
+            gains: what each row gains (N,).
+            counts: what each row counts (N,).
+            links: pairs of units that are not independent.
+        """
+        names, unit = np.unique(units, return_inverse=True)
+        kinds, part = np.unique(parts, return_inverse=True)
+        cells, shape = part * len(names) + unit, (len(kinds), len(names))
+        above, below = (
+            np.bincount(cells, values, shape[0] * shape[1]).reshape(shape).astype(np.float64)
+            for values in (gains, counts)
+        )
+        return cls(names.astype(np.int64), above, below, links=links)
 
 
 def _grouped(table: pa.Table, gains: Array, counts: Array) -> Sample:
     """Sum over the units of a table, with one part per model."""
     units = units_of(table)
-    return summed(units, _models(table), gains, counts, _links(table, units))
+    return Sample.summed(units, _models(table), gains, counts, _links(table, units))
 
 
 def clusters_of(table: pa.Table) -> tuple[Array, Array | None]:

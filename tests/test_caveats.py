@@ -1,21 +1,21 @@
 import pytest
 
-from raxalign.caveats import collecting, listener, thin_support
+from raxalign.caveats import Caveats
 
 
 def test_of_two_blocks_the_inner_one_gets_what_is_seen():
-    with collecting() as outer:
-        with collecting() as inner:
-            found = listener()
+    with Caveats.collecting() as outer:
+        with Caveats.collecting() as inner:
+            found = Caveats.listener()
             found.read("de", 10, 1)
-        assert listener() is outer
-    assert listener() is None
+        assert Caveats.listener() is outer
+    assert Caveats.listener() is None
     assert inner.notes() == {"unknown": {"de": 0.1}}
     assert outer.notes() == {}
 
 
 def test_notes_are_shares_by_language_and_the_losses_of_trainings_that_came_to_nothing():
-    with collecting() as found:
+    with Caveats.collecting() as found:
         found.read("zh", 8, 1)
         found.read("zh", 4, 0)
         found.read("de", 5, 0)
@@ -51,4 +51,4 @@ QUARTER = {
     ],
 )
 def test_the_share_of_a_dictionary_and_little_support_are_told(notes, told):
-    assert thin_support("x", notes) == {f"x {lang}": text for lang, text in told.items()}
+    assert Caveats.thin_support("x", notes) == {f"x {lang}": text for lang, text in told.items()}

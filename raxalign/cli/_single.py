@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from typer import Argument, Option
 
-from raxalign.caveats import said
+from raxalign.caveats import Caveats
 from raxalign.cli import _complete
 from raxalign.cli import _options as opt
 from raxalign.cli._terminal import print_out, print_values
@@ -186,7 +186,7 @@ def align(
     )
     with PluginFile.visible(PluginFile.open(path) for path in plugins or ()):
         notes = make_aligned(request, out, storage=storage_of(storage))
-    for told in said(method, notes):
+    for told in Caveats.said(method, notes):
         tell(f"note: {told}")
     print_out(str(out))
 

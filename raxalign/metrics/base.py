@@ -23,10 +23,11 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import ClassVar, Literal
 
+from raxalign.arrays import Ints
 from raxalign.lazy import np, pa
 from raxalign.measured import Measured, Unit
 from raxalign.options.params import BaseParams, PlugIn
-from raxalign.sample import Array, Ints, Sample, clusters_of, parts_of, summed
+from raxalign.sample import Array, Sample, clusters_of, parts_of
 
 BLOCKS = 200
 """The largest number of parts of the predictions that are left out in turn."""
@@ -80,7 +81,9 @@ class RatioOfSums(Metric):
         above, below = self.sums(predictions)
         units, links = clusters_of(predictions)
         parts = parts_of(predictions)
-        return summed(units, parts, np.asarray(above, float), np.asarray(below, float), links)
+        return Sample.summed(
+            units, parts, np.asarray(above, float), np.asarray(below, float), links
+        )
 
 
 class PerExample(RatioOfSums):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from raxalign.arrays import Floats, Ints
 from raxalign.errors import DataError
 from raxalign.lazy import np, pa, pc
 from raxalign.metrics.base import Metric
-from raxalign.sample import Floats, Ints, Sample, clusters_of, parts_of, summed
+from raxalign.sample import Sample, clusters_of, parts_of
 
 
 class MacroF1(Metric):
@@ -48,7 +49,7 @@ class MacroF1(Metric):
         """
         rows, parts, gains = self._occurrences(predictions)
         units, links = clusters_of(predictions)
-        return summed(units[rows], parts, gains, np.ones(len(rows)), links)
+        return Sample.summed(units[rows], parts, gains, np.ones(len(rows)), links)
 
     def _occurrences(self, predictions: pa.Table) -> tuple[Ints, Ints, Floats]:
         """Every occurrence of a label, right ones and then predicted ones: its row, its part (a

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from raxalign.arrays import Bools, Int32s, Ints
-from raxalign.caveats import listener
+from raxalign.caveats import Caveats
 from raxalign.corpora.text.bitext import OWN_WORDS, WORDS
 from raxalign.corpora.text.dataset import DatasetWriter, read_metadata, read_table
 from raxalign.corpora.text.sentences import text_columns
@@ -238,7 +238,7 @@ def _align(bitexts: Mapping[Path, pa.Table], recipe: LinkRecipe, inputs: Aligner
     links = symmetrize_links(*recipe.aligner.align(src, tgt, filled), recipe.symmetrization)
     without = np.diff(links.offsets) == 0
     longest = max(int(side.lengths[without].max(initial=0)) for side in (src, tgt))
-    if longest > _LONG and (heard := listener()) is not None:
+    if longest > _LONG and (heard := Caveats.listener()) is not None:
         told = f"{int(without.sum()):,} of {len(links):,} sentence pairs have none"
         heard.partial[f"links of {recipe.lang}"] = f"{told}, the longest of {longest:,} words"
     return thin(links, recipe.one_to_one)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from raxalign.catalog import catalog
-from raxalign.caveats import said
+from raxalign.caveats import Caveats
 from raxalign.config.grid import Grid
 from raxalign.config.options import read_options
 from raxalign.config.specs import CorpusSettings, PairsSpec, Spec, Split
@@ -110,7 +110,7 @@ def make_aligned(request: AlignRequest, out: Path, *, storage: Storage) -> dict[
     if partial := {**left_out(*folders.values()), **notes.get("partial", {})}:
         notes["partial"] = partial
     origin = Origin.named(request.encoder) if start.by_name else Origin()
-    told = said(request.method, notes)
+    told = Caveats.said(request.method, notes)
     card = Card(
         *(request.method, params, start.label(), languages, request.pivot, request.seed),
         data={lang: digest(made.digests) for lang, made in pairs.items()},

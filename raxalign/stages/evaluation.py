@@ -13,7 +13,7 @@ from typing import Any
 
 from raxalign.analysis.cells import MEANS
 from raxalign.catalog import Catalog, PluginFault
-from raxalign.caveats import collecting, thin_support
+from raxalign.caveats import Caveats
 from raxalign.corpora.text.words import ESCAPES
 from raxalign.languages import labels_with
 from raxalign.measured import declaration
@@ -95,7 +95,7 @@ def evaluate(workshop: Workshop, key: str, task: str, encoder: str) -> None:
     plugin, runtime = stage.plugin(), workshop.runtime_for(stage)
     with workshop.reading(stage):
         aligned, inputs = workshop.aligned(stage.inputs["aligned"]), workshop.task_inputs(stage)
-        with collecting() as found:
+        with Caveats.collecting() as found:
             result = plugin.evaluate(aligned, stage.languages, inputs, runtime, trained)
     outcome = PluginFault.returned(plugin, "evaluate", result, Outcome)
     _refuse_impossible(stage, outcome)
@@ -106,7 +106,7 @@ def evaluate(workshop: Workshop, key: str, task: str, encoder: str) -> None:
         "notes": {
             **outcome.notes,
             **_joined(
-                _training_caveats(workshop, stage, thin_support(task, outcome.notes)),
+                _training_caveats(workshop, stage, Caveats.thin_support(task, outcome.notes)),
                 found.notes(f"{task}: "),
             ),
             **_left_out(workshop, stage),
@@ -213,7 +213,7 @@ def _training_caveats(
         falling |= notes.get("loss_still_falling", {})
         cut |= set(notes.get("cut_batches", ()))
         if entry.kind in TRAINED:
-            thin |= thin_support(entry.maker, notes)
+            thin |= Caveats.thin_support(entry.maker, notes)
         if entry.kind == "aligned":
             rests = {
                 lang: facts

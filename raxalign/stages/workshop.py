@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from raxalign.caveats import collecting
+from raxalign.caveats import Caveats
 from raxalign.encoders.base import Encoder, EncoderInputs
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import DataError, LeaseLost, RaxalignError, StorageError, TransientError
@@ -338,7 +338,7 @@ class Workshop:
 
         def build(folder: Path) -> Mapping[str, Any]:
             made.append(stage)
-            with self.reading(*read), collecting() as found, peak_memory(device) as peak:
+            with self.reading(*read), Caveats.collecting() as found, peak_memory(device) as peak:
                 notes = MAKERS[stage.kind](self, stage, folder)
             took = {GPU_BYTES: peak.bytes} if stage.kind in FITTED and peak.bytes else {}
             return {**notes, **found.notes(), **took}

@@ -21,7 +21,7 @@ from raxalign.lazy import np, torch
 from raxalign.measured import Measured, share
 from raxalign.options.params import BaseParams
 from raxalign.options.sources import DataPath, DataPrefix, LocalFile, Source, expand_path
-from raxalign.sample import Ratios, of_ratio
+from raxalign.sample import Ratios, Sample
 from raxalign.similarity import nearest_neighbors
 from raxalign.similarity.measures import hubness
 from raxalign.tasks.base import Task, TaskInputs, TaskNeeds
@@ -171,7 +171,7 @@ _RATIOS: Ratios = {
     "precision": (("n_right",), ("n_found",)),
     "recall": (("n_right",), ("n_gold",)),
 }
-_counted = partial(share, sample=partial(of_ratio, ratios=_RATIOS))  # per pair found or gold
+_counted = partial(share, sample=partial(Sample.of_ratio, ratios=_RATIOS))  # per pair found or gold
 
 
 class MiningData(BaseParams):

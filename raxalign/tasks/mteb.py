@@ -19,7 +19,7 @@ from raxalign.lazy import np, pa
 from raxalign.measured import share
 from raxalign.options.params import Removed
 from raxalign.options.sources import DataPath, Source
-from raxalign.sample import Sample, column, numbered, summed
+from raxalign.sample import Sample, column, numbered
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds, means
 from raxalign.tasks.embedding_benchmark import registry
 from raxalign.tasks.vectors import frame
@@ -62,7 +62,7 @@ def _of_means(rows: pa.Table, metric: str) -> Sample | None:
     row = np.repeat(np.arange(len(tasks)), times)
     copy = np.arange(len(row)) - np.repeat(np.cumsum(times) - times, times)
     parts = [f"{tasks[r]}/{subsets[r]}/{k}" for r, k in zip(row, copy, strict=True)]
-    return summed(units[row], np.array(parts), gains[row], np.ones(len(row)))
+    return Sample.summed(units[row], np.array(parts), gains[row], np.ones(len(row)))
 
 
 @final

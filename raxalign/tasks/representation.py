@@ -17,7 +17,7 @@ from raxalign.errors import RaxalignError
 from raxalign.lazy import np, pa, pc
 from raxalign.measured import Measured, share
 from raxalign.options.params import LATER, SEVERAL, Removed
-from raxalign.sample import Array, Sample, column, summed, units_of
+from raxalign.sample import Array, Sample, column, units_of
 from raxalign.tasks.base import Reads, Task, TaskInputs, TaskNeeds
 from raxalign.tasks.transfer.rows import unit
 from raxalign.tasks.vectors import frame
@@ -55,7 +55,7 @@ def _of_pairs(rows: pa.Table, metric: str) -> Sample | None:
     here = pairs.filter(pc.equal(pairs["layer"], layer))
     gains = column(here, found[2])
     ones = np.ones(len(gains))
-    return summed(units_of(here), np.zeros(len(gains)), gains, ones) if len(gains) else None
+    return Sample.summed(units_of(here), np.zeros(len(gains)), gains, ones) if len(gains) else None
 
 
 _COSINE = (-1.0, 1.0)

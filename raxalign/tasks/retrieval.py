@@ -15,7 +15,7 @@ from raxalign.encoders.models.vectors import LayerList, Pooling
 from raxalign.lazy import np, pa, torch
 from raxalign.measured import Measured, count, share, standard_error
 from raxalign.options.params import Removed
-from raxalign.sample import Sample, column, summed, units_of
+from raxalign.sample import Sample, column, units_of
 from raxalign.similarity import nearest_neighbors
 from raxalign.similarity.measures import Measure
 from raxalign.tasks.base import Task, TaskInputs, TaskNeeds
@@ -184,7 +184,7 @@ def word_pairs(table: pa.Table, metric: str) -> Sample | None:
     if not chosen.any():
         return None
     gains = right[chosen].astype(float)
-    return summed(units_of(table)[chosen], directions[chosen], gains, np.ones(len(gains)))
+    return Sample.summed(units_of(table)[chosen], directions[chosen], gains, np.ones(len(gains)))
 
 
 ACCURACIES = (

@@ -16,7 +16,7 @@ from raxalign.lazy import np, pa, torch
 from raxalign.measured import Measured, count, share, standard_error
 from raxalign.options.params import LATER, Removed
 from raxalign.options.sources import Source
-from raxalign.sample import Sample, column, summed, units_of
+from raxalign.sample import Sample, column, units_of
 from raxalign.similarity import nearest_neighbors
 from raxalign.similarity.measures import Measure
 from raxalign.tasks.base import Task, TaskInputs, TaskNeeds
@@ -71,7 +71,7 @@ def _of_pool(rows: pa.Table, metric: str) -> Sample | None:
     gains, directions = column(rows, metric).astype(float), column(rows, "direction")
     asked = ~np.isnan(gains)
     ones = np.ones(int(asked.sum()))
-    return summed(units_of(rows)[asked], directions[asked], gains[asked], ones)
+    return Sample.summed(units_of(rows)[asked], directions[asked], gains[asked], ones)
 
 
 @final

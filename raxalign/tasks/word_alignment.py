@@ -24,7 +24,7 @@ from raxalign.pairing.aligners.awesome_align import Extraction, linked
 from raxalign.pairing.aligners.base import Links
 from raxalign.pairing.gold import GoldFormat, GoldLinks, count_links, read_gold
 from raxalign.running import Spacing, spaced_out
-from raxalign.sample import Ratios, Sample, of_influence, of_ratio
+from raxalign.sample import Ratios, Sample
 from raxalign.similarity.measures import mutual_nearest
 from raxalign.tasks.base import Task, TaskInputs
 from raxalign.tasks.vectors import frame
@@ -47,14 +47,14 @@ def _of_links(rows: pa.Table, metric: str) -> Sample | None:
     if metric != "f1":
         # of no links, precision and recall are 1, and the error rate is 0
         nothing = float(metric in ("precision", "recall"))
-        return of_ratio(rows, metric, _RATIOS, of_nothing=nothing)
+        return Sample.of_ratio(rows, metric, _RATIOS, of_nothing=nothing)
     precision, recall = (_of_links(rows, name) for name in ("precision", "recall"))
     if precision is None or recall is None:
         return None
     p, r = precision.value, recall.value
     total = p + r or 1.0
     slopes = 2 * (r**2 * precision.influence() + p**2 * recall.influence()) / total**2
-    return of_influence(precision.units, 2 * p * r / total, slopes)
+    return Sample.of_influence(precision.units, 2 * p * r / total, slopes)
 
 
 _scored = partial(share, sample=_of_links)

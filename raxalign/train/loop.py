@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
-from raxalign.caveats import listener
+from raxalign.caveats import Caveats
 from raxalign.errors import RaxalignError, TrainingDiverged
 from raxalign.lazy import torch
 from raxalign.losses import not_lowered, still_falling
@@ -320,7 +320,7 @@ class _Loop:
         """Record that the loss did not fall, or still fell where the last weights were kept, and
         that some worker had to cut its batches where dropout draws for each part anew.
         """
-        found, workers = listener(), self.runtime.world_size
+        found, workers = Caveats.listener(), self.runtime.world_size
         cut = self.settings.dropout and self.progress.micro < self.micro
         if workers > 1:
             cut = any(gather_values(cut, workers))

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from raxalign.catalog import catalog
-from raxalign.caveats import collecting
+from raxalign.caveats import Caveats
 from raxalign.config.grid import load
 from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
@@ -269,7 +269,7 @@ def test_vectors_are_read_as_they_are_shipped(pack, tmp_path):
         (SHIPPED, ["\u00a0"], {path.name: f"{left}; its first line says 9 words, it has 8"}),
     ):
         path.write_bytes(content if pack is None else pack.compress(content))
-        with collecting() as found:
+        with Caveats.collecting() as found:
             read, vectors = read_vectors(path)
         assert read == words + more
         assert vectors.tolist() == [[1, 2], [3, 4], [5, 6], [7, 8], [3, 3]][: len(read)]
@@ -292,7 +292,7 @@ def test_words_find_their_vectors_in_whatever_letters_either_is_written(tmp_path
     ):
         how = Lookup(casing, "none")
         encoder = StaticEncoder.from_files({"tr": tmp_path / "a.tr.vec"}, how)
-        with collecting() as found:
+        with Caveats.collecting() as found:
             vectors, _ = looked_up(encoder, *words, lang="tr")
         assert vectors.flatten().tolist() == expected
         share = f"{sum(map(bool, expected)) / 7:.1%} of tr"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from raxalign.caveats import collecting
+from raxalign.caveats import Caveats
 from raxalign.encoders.models.pieces import TextPieces
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Spans, parse_blocks, parse_layers
@@ -149,7 +149,7 @@ def test_gradient_flows_through_hidden_and_the_mode_decides_on_dropout_there_alo
 
 
 def test_unknown_pieces_are_counted_for_each_language_that_is_read(encoder):
-    with collecting() as found:
+    with Caveats.collecting() as found:
         encoder.pieces([["the", "漢", "cat"], ["字"]], "zh")
         encoder.pieces([["the", "dogs"]], "en", [["漢", "cat"]], "zh")
         list(TextPieces.read(encoder.tokenizer, ["the 漢", "cat"], "el"))
@@ -180,7 +180,7 @@ def test_pairs_follow_the_tokenizer_template_where_there_are_no_segments():
 
 def test_words_beyond_the_positions_of_an_encoder_are_counted(encoder):
     long = ["the"] * (encoder.max_positions + 20)
-    with collecting() as found:
+    with Caveats.collecting() as found:
         present = encoder.words([["the"], long], "de", layers=(1,), pooling="mean").present_N
         encoder.words([["the"]], "en", layers=(1,), pooling="mean")
     assert found.beyond["de"] == int((~present).sum()) > 20
@@ -193,7 +193,7 @@ def test_words_beyond_the_positions_of_an_encoder_are_counted(encoder):
 
 def test_a_text_that_is_cut_is_counted_once_however_often_it_is_read(encoder):
     long = ["the"] * (encoder.max_positions + 20)
-    with collecting() as found:
+    with Caveats.collecting() as found:
         for _ in range(2):
             encoder.pieces([["the"], long], "de", [["the"], ["the"]], "en")
             encoder.pieces([long[1:]], "en")

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raxalign.caveats import collecting
+from raxalign.caveats import Caveats
 from raxalign.encoders.models.pieces import Pieces, read_template, word_spans
 from raxalign.encoders.models.rows import Sentences, shares
 from raxalign.errors import DataError
@@ -91,7 +91,7 @@ def test_single_rows_are_those_of_the_encoder(root, encoder):
 
 @pytest.mark.parametrize(("max_length", "alone"), [(14, False), (8, True), (64, True)])
 def test_training_text_that_is_cut_is_counted(root, encoder, max_length, alone):
-    with collecting() as found:
+    with Caveats.collecting() as found:
         bitexts = read_bitexts(encoder, bitext_folders(root), "en", max_length, alone=alone)
     sides, sentences = (bitexts.src_P, bitexts.tgt_P), bitexts.sentences
     if alone:

@@ -11,7 +11,7 @@ from raxalign.measured import declaration
 from raxalign.metrics.base import BLOCKS, Metric, PerExample, RatioOfSums, jackknife
 from raxalign.metrics.macro_f1 import MacroF1
 from raxalign.metrics.precision_at import PrecisionAt
-from raxalign.sample import Sample, clusters_of, parts_of, summed
+from raxalign.sample import Sample, clusters_of, parts_of
 from raxalign.tasks.dictionary_retrieval import DictionaryRetrieval
 
 LABELS = ("contradiction", "entailment", "neutral")
@@ -194,7 +194,7 @@ def test_queries_are_linked_to_their_answers():
     units, links = clusters_of(rows)
     assert len(np.unique(units)) == 6
     assert links[0].tolist() == links[3].tolist()[::-1]
-    summed(units, parts_of(rows), units * 0.0, units * 0.0 + 1, links)
+    Sample.summed(units, parts_of(rows), units * 0.0, units * 0.0 + 1, links)
 
 
 @pytest.mark.parametrize("kind", catalog("metrics"))

@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from raxalign.caveats import collecting
+from raxalign.caveats import Caveats
 from raxalign.encoders.models import pieces
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.pieces import Pieces
@@ -104,13 +104,13 @@ def test_rows_of_prepared_examples_are_those_of_the_texts(
     folder = prepared("examples", "de", encoder, tmp_path)
     places = None if chosen is None else np.array(chosen)
     first, second = (list(EXAMPLES.texts(name, places)) for name in ("first", "second"))
-    with collecting() as read:
+    with Caveats.collecting() as read:
         expected = encoder.pieces(first, "de", pairs=second, pair_lang="de")
         single = encoder.pieces(first, "de")
     mapped = examples.read_examples(folder, "de", None)
     sides = [mapped.texts(name, places) for name in mapped.text_names]
     assert all(isinstance(side, Pieces) for side in sides)
-    with collecting() as counted:
+    with Caveats.collecting() as counted:
         found, alone = prepared_rows(encoder, sides), prepared_rows(encoder, sides[:1])
         same(found, expected)  # rows are formed, and cut, when they are read
         same(alone, single)
@@ -152,9 +152,9 @@ def test_prepared_sentences_have_the_pieces_tags_and_fingerprints_of_the_sentenc
 ):
     folder = prepared("sentences", "en", encoder, tmp_path)
     found = read_sentences(folder, "en", None)
-    with collecting() as read:
+    with Caveats.collecting() as read:
         expected = encoder.pieces(SENTENCES.words(), "en")
-    with collecting() as mapped:
+    with Caveats.collecting() as mapped:
         same(found.piece_rows(encoder, "en"), expected)
     assert read.unknown["en"] > 0
     assert (mapped.pieces, mapped.unknown) == (read.pieces, read.unknown)
@@ -170,9 +170,9 @@ def test_prepared_sentences_have_the_pieces_tags_and_fingerprints_of_the_sentenc
 
 def test_windows_of_prepared_questions_are_those_of_their_texts(encoder, tmp_path):
     folder = prepared("questions", "en", encoder, tmp_path)
-    with collecting() as read:
+    with Caveats.collecting() as read:
         expected = make_windows(answered(QUESTIONS), encoder, ("en", "en"), SIZES).windows
-    with collecting() as mapped:
+    with Caveats.collecting() as mapped:
         found = read_questions(folder, "en", None).windows(encoder, SIZES)
     assert len(found) == len(expected) > len(QUESTIONS)
     assert found.cuts_S5.tolist() == expected.cuts_S5.tolist()
@@ -265,7 +265,7 @@ def test_a_training_on_prepared_rows_ends_with_the_same_weights_and_notes(
     for inputs in (TaskInputs("en"), TaskInputs("en", rows=rows)):
         folder = tmp_path / f"trained-{len(found)}"
         folder.mkdir()
-        with collecting() as caveats:
+        with Caveats.collecting() as caveats:
             notes = task.train(AlignedEncoder(encoder), languages, inputs, Runtime(), folder)
         tensors = {path.name: load_file(path) for path in folder.glob("*.safetensors")}
         found.append((tensors, notes, caveats.notes()))

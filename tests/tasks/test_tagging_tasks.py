@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from raxalign.caveats import thin_support
+from raxalign.caveats import Caveats
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import DataError
 from raxalign.options.sources import RemoteData
@@ -61,8 +61,8 @@ def test_rows_that_are_left_out_are_counted_beside_the_results(tmp_path, encoder
     outcome, notes = trained(ner, AlignedEncoder(encoder), tmp_path / "tuned")
     said = "1 row is left out: the numbers of words and of tags differ"
     assert notes["sentences"] == 119
-    assert thin_support("ner", notes) == {"ner en/train": said}
-    assert thin_support("ner", outcome.notes) == {"ner de/test": said}
+    assert Caveats.thin_support("ner", notes) == {"ner en/train": said}
+    assert Caveats.thin_support("ner", outcome.notes) == {"ner de/test": said}
     assert outcome.notes["sentences"]["de/test"] == 19
 
 

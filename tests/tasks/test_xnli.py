@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from raxalign.caveats import collecting
+from raxalign.caveats import Caveats
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.static import Lookup, StaticEncoder, VectorSpace
 from raxalign.errors import DataError
@@ -274,7 +274,7 @@ def test_texts_are_divided_as_corpora_are_and_unknown_words_are_reported():
     model = WordClassifier(AlignedEncoder(static), (2, 8, 3), dropout=0.1, seed=0).eval()
     rows = model.rows([[["a", "dog."]], [["cat"]]], ["en", "en"])
     assert rows[0] == (("en", ["a", "dog", "."]), ("en", ["cat"]))
-    with collecting() as found:
+    with Caveats.collecting() as found:
         (first, second) = model.text_vectors(rows)[0]
     assert first[:2].tolist() == pytest.approx([(WIDTH / 2) ** 0.5] * 2)
     assert not second.any()

@@ -20,9 +20,9 @@ from functools import partial
 
 import raxalign as rx
 from raxalign.measured import Measured
-from raxalign.sample import of_column
+from raxalign.sample import Sample
 
-mean = partial(Measured, sample=of_column)
+mean = partial(Measured, sample=Sample.of_column)
 
 
 class Ranks(rx.Task):

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from raxalign.caveats import collecting
+from raxalign.caveats import Caveats
 from raxalign.errors import RaxalignError, TransientError
 from raxalign.train.loop import KeepBest, TrainingDiverged, TrainSettings, fit
 from raxalign.train.runtime import Moment, Pruned, Runtime
@@ -62,7 +62,7 @@ def test_running_out_of_memory_halves_the_micro_batch_and_goes_on():
     ("on", "limit", "cut"), [(True, 1, ["train"]), (True, 9, []), (False, 1, [])]
 )
 def test_batches_that_memory_cut_are_recorded_where_dropout_draws_for_each_part(on, limit, cut):
-    with collecting() as found:
+    with Caveats.collecting() as found:
         trained(replace(SETTINGS, dropout=on), limit=limit, dropout=0.3)
     assert found.notes().get("cut_batches", []) == cut
 
@@ -135,10 +135,10 @@ def test_a_gradient_that_is_no_number_is_named_where_it_is_clipped():
 
 
 def test_a_training_that_did_not_lower_its_loss_is_noted_for_whoever_collects():
-    with collecting() as found:
+    with Caveats.collecting() as found:
         trained(replace(SETTINGS, epochs=20))
     assert found.not_lowered == {}
-    with collecting() as found:
+    with Caveats.collecting() as found:
         _, fitted = trained(replace(SETTINGS, learning_rate=0.5, warmup=0.0))
     assert found.not_lowered == {"train": (fitted.losses[0], fitted.losses[-1])}
 

@@ -22,7 +22,7 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from raxalign.arrays import Flat, Ints, offsets_of, ranges, word_pieces
-from raxalign.caveats import collecting, listener
+from raxalign.caveats import Caveats
 from raxalign.children import child_environment
 from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import sentence_chunks
@@ -76,7 +76,7 @@ def encode_texts(tokenizer: Any, texts: Sequence[str], counted: str | None) -> E
     ids = [encoding.ids for encoding in encodings]
     offsets = offsets_of([len(part) for part in ids])
     ids_P = np.fromiter(chain.from_iterable(ids), np.int32, int(offsets[-1]))
-    found, unknown = listener(), tokenizer.unk_token_id
+    found, unknown = Caveats.listener(), tokenizer.unk_token_id
     if found is not None and counted is not None and unknown is not None:
         found.read(counted, len(ids_P), int((ids_P == unknown).sum()))
     spans = chain.from_iterable(chain.from_iterable(encoding.offsets for encoding in encodings))
@@ -340,7 +340,7 @@ class Pieces:
         """Count those that are read, and the tokenizer's `unknown` piece (None: it has none) among
         them, for a language while caveats are collected, as if they were made now.
         """
-        if (heard := listener()) is None or counted is None or unknown is None:
+        if (heard := Caveats.listener()) is None or counted is None or unknown is None:
             return
         if self.chosen is None or np.array_equal(self.chosen, np.arange(len(self))):
             heard.read(counted, len(self.ids), self.unknown or 0)
@@ -493,7 +493,7 @@ def write_pieces(
         jobs = [{**shared, "folder": work, "parts": some} for some in parts]
         saved = Path(work) / "tokenizer.json"
         if at_once == 1 or not _saved(tokenizer, saved):
-            with collecting():  # the trials that read the pieces count the unknown ones
+            with Caveats.collecting():  # the trials that read the pieces count the unknown ones
                 for job in jobs:
                     write_parts(tokenizer, **job)  # type: ignore[arg-type]
         else:

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from raxalign.arrays import Flat, end_to_end, offsets_of, ranges
-from raxalign.caveats import listener
+from raxalign.caveats import Caveats
 from raxalign.encoders.models.pieces import Pieces
 from raxalign.encoders.models.vectors import Batch
 from raxalign.lazy import np, torch
@@ -314,7 +314,7 @@ class Sentences:
 
     def report_cut(self, numbers: np.ndarray) -> None:
         """Count the sentences that lose pieces in their rows, while caveats are collected."""
-        if (heard := listener()) is not None:
+        if (heard := Caveats.listener()) is not None:
             for s in numbers[self.kept(numbers) < self.lengths_S[numbers]].tolist():
                 text = self.ids[self.starts_S[s] : self.starts_S[s] + self.lengths_S[s]]
                 heard.lose(self.languages[self.langs_S[s]], text.tobytes())
@@ -416,7 +416,7 @@ class RowSource:
         starts = offsets_of([len(side) for side in sides]).tolist()
         numbers = [side.numbers() + start for side, start in zip(sides, starts, strict=False)]
         rows = cls(sentences, np.stack(numbers, axis=1) if numbers[1:] else numbers[0])
-        if (heard := listener()) is not None:
+        if (heard := Caveats.listener()) is not None:
             heard.not_as_trained.update(encoder.not_as_trained)
         sentences.report_cut(rows.numbers_R)
         return rows

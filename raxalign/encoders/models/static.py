@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any, ClassVar, Literal, TypeAlias
 
 from raxalign.arrays import Ints, offsets_of
-from raxalign.caveats import collecting, listener
+from raxalign.caveats import Caveats
 from raxalign.corpora.readers.lines import opened
 from raxalign.corpora.text.words import look_up_form
 from raxalign.encoders.base import Encoder
@@ -90,7 +90,7 @@ def read_vectors(path: Path, limit: int | None = None) -> tuple[list[str], Float
     said = [f"{left.total():,} of {there:,} words are left out: {why}"] if why else []
     if told not in (None, there):
         said.append(f"its first line says {count:,} words, it has {there:,}")
-    if said and (heard := listener()) is not None:
+    if said and (heard := Caveats.listener()) is not None:
         heard.partial[path.name] = "; ".join(said)
     return [words[i] for i in kept], vectors[kept]
 
@@ -275,7 +275,7 @@ class VectorSpace:
         from safetensors import SafetensorError
         from safetensors.numpy import load_file
 
-        with collecting() as found:
+        with Caveats.collecting() as found:
             words, vectors = read_vectors(path, limit)
         grams, subwords = ngrams_of(path), None
         if grams.is_file():
@@ -416,7 +416,7 @@ class StaticEncoder(Encoder):
             owners = np.concatenate([np.zeros(0, np.int64), *counted])
         casing = self.reading.casing
         rows = np.array([space.row(unit, casing, lang) for unit in units], dtype=np.int64)
-        if (heard := listener()) is not None:
+        if (heard := Caveats.listener()) is not None:
             heard.partial.update(space.said)
             heard.words.update({lang: len(units)} if units else {})
             heard.with_vector[lang] += int((rows >= 0).sum())

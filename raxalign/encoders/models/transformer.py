@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MethodType, SimpleNamespace
 from typing import Any, ClassVar
 
-from raxalign.caveats import listener
+from raxalign.caveats import Caveats
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.blocks import Edit, find_blocks, recomputable, watched
 from raxalign.encoders.models.hub import encoder_place
@@ -260,7 +260,7 @@ class TransformerEncoder(Encoder):
         """Word vectors batch by batch, longest sentences first, without gradient and dropout."""
         rows = self.pieces(sentences, lang)
         sizes = np.array([len(sentence) for sentence in sentences], np.int64)
-        if (found := listener()) is not None:
+        if (found := Caveats.listener()) is not None:
             full = np.flatnonzero(rows.lengths == self.max_positions)
             held = (int(rows[i].lasts.max()) for i in full.tolist())
             found.beyond[lang] += int((sizes[full] - 1).sum()) - sum(held)

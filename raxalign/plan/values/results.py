@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from raxalign.analysis.cells import CONFIRMED, MEANS, SUGGESTED
-from raxalign.caveats import UNKNOWN
+from raxalign.caveats import Caveats
 from raxalign.corpora.text.words import ESCAPED
 from raxalign.errors import DamagedArtifact, RaxalignError
 from raxalign.languages import labels_with, remark
@@ -71,7 +71,7 @@ def remarks(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
         readers |= {f"the training of {name}": rates for name, rates in trained.items()}
         for reader, rates in readers.items():
             for lang, share in rates.items():
-                if share > UNKNOWN:
+                if share > Caveats.UNKNOWN:
                     unknown.setdefault((trial.encoder, lang, f"{share:.1%}"), {})[reader] = None
     found = [
         f"{share} of the subword tokens of {lang} in {', '.join(readers)} are unknown to the"

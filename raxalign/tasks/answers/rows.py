@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from raxalign.arrays import offsets_of
-from raxalign.caveats import collecting, listener
+from raxalign.caveats import Caveats
 from raxalign.corpora.phrases.rows import read
 from raxalign.corpora.readers.hub import check_columns, load_rows
 from raxalign.corpora.readers.inspection import Report, refuse
@@ -406,7 +406,7 @@ class PreparedQuestions(Questions):
 
     def windows(self, encoder: TransformerEncoder, sizes: WindowSizes) -> WindowRows:
         """Return windows, and report the unknown pieces, while caveats are collected."""
-        if (heard := listener()) is not None:
+        if (heard := Caveats.listener()) is not None:
             unknown, pieces = self.counts
             heard.read(str(self.pieces.asked.lang), pieces, unknown)
         return cut_windows(self.pieces, encoder, sizes)

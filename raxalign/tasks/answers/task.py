@@ -18,7 +18,7 @@ from raxalign.corpora.readers.codes import hub_code
 from raxalign.languages import language
 from raxalign.measured import share
 from raxalign.options.params import LATER, Removed
-from raxalign.sample import of_column
+from raxalign.sample import Sample
 from raxalign.tasks.answers.rows import WindowSizes
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.transfer import params as shared
@@ -111,12 +111,12 @@ MEASURED = (
     share(
         "f1",
         "Harmonic mean of precision and recall over the tokens of an answer.",
-        sample=of_column,
+        sample=Sample.of_column,
     ),
     share(
         "exact_match",
         "Share of the questions whose answer has the tokens of a gold answer.",
-        sample=of_column,
+        sample=Sample.of_column,
     ),
 )
 """What tasks on answers report."""

@@ -15,7 +15,7 @@ from raxalign.corpora.phrases.rows import read
 from raxalign.lazy import np
 from raxalign.measured import share
 from raxalign.options.params import LATER, Removed
-from raxalign.sample import of_label_f1, of_labels
+from raxalign.sample import Sample
 from raxalign.tasks.transfer import params as shared
 from raxalign.tasks.transfer.params import LanguageNames, Split
 from raxalign.tasks.transfer.task import TransferTask
@@ -145,11 +145,11 @@ COLUMNS = Columns(
 )
 
 MEASURED = (
-    share("accuracy", "Share of the examples whose label is right.", sample=of_labels),
+    share("accuracy", "Share of the examples whose label is right.", sample=Sample.of_labels),
     share(
         "macro_f1",
         "Mean over labels of the harmonic mean of precision and recall.",
-        sample=of_label_f1,
+        sample=Sample.of_label_f1,
     ),
 )
 """What classifiers report; the second one where it is the main metric."""

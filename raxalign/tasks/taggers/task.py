@@ -17,7 +17,7 @@ from raxalign.encoders.models.vectors import layer_ends, parse_layers
 from raxalign.lazy import np
 from raxalign.measured import share
 from raxalign.options.params import LATER, BaseParams, Removed
-from raxalign.sample import Ratios, of_ratio
+from raxalign.sample import Ratios, Sample
 from raxalign.tasks.base import Reads, TaskInputs
 from raxalign.tasks.transfer import params as shared
 from raxalign.tasks.transfer.params import LanguageNames, Selection, Split
@@ -315,7 +315,7 @@ _RATIOS: Ratios = {
     "recall": (("n_right",), ("n_gold",)),
     "accuracy": (("n_tokens_right",), ("n_tokens",)),
 }
-_counted = partial(share, sample=partial(of_ratio, ratios=_RATIOS))
+_counted = partial(share, sample=partial(Sample.of_ratio, ratios=_RATIOS))
 WORDS_MEASURED = (_counted("accuracy", "Share of the words whose tag is right."),)
 """What taggers of words report."""
 ENTITIES_MEASURED = (

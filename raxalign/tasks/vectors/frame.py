@@ -27,7 +27,7 @@ from raxalign.lazy import np, pa, torch
 from raxalign.measured import Measured
 from raxalign.options.params import Removed
 from raxalign.options.sources import LocalFile
-from raxalign.sample import Sample, clusters_of, column, summed, units_of
+from raxalign.sample import Sample, clusters_of, column, units_of
 from raxalign.similarity.measures import MEASURES, TEMPERATURE, idle_options
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, means
 from raxalign.train.runtime import Runtime
@@ -110,7 +110,7 @@ def directed(table: pa.Table, metric: str) -> Sample | None:
         gains, units, links = column(table, "correct").astype(float), units_of(table), None
     else:
         return None
-    return summed(
+    return Sample.summed(
         units[chosen], directions[chosen], gains[chosen], np.ones(int(chosen.sum())), links
     )
 
