@@ -148,35 +148,42 @@ class Measured:
         ]
         return re.fullmatch("".join(parts), metric) is not None
 
+    @classmethod
+    def undeclared(cls, metric: str) -> Measured:
+        """Return what is known of a metric that nothing declares: a number, of which neither larger
+        nor smaller values are better.
+        """
+        return cls(metric, "", "neither")
+
+    @classmethod
+    def find(cls, metrics: Sequence[Measured], name: str) -> Measured | None:
+        """Return what is declared of a metric, or None where that is nothing."""
+        if found := next((entry for entry in metrics if entry.names(name)), None):
+            return found
+        _, own = cls.at_layers(name)
+        entry = next((entry for entry in metrics if entry.by_layer and entry.names(own)), None)
+        if entry is None or own == name:
+            return None
+        role: Role = "part" if entry.role == "score" else entry.role
+        about = f"{entry.about[:-1]}, at one of several layers."
+        return replace(entry, name=name, about=about, role=role)
+
+    @staticmethod
+    def at_layers(metric: str) -> tuple[str, str]:
+        """Return the layers that the name of a metric begins with, and its rest.
+
+        >>> Measured.at_layers("layer8-12_accuracy"), Measured.at_layers("accuracy")
+        (('8-12', 'accuracy'), ('', 'accuracy'))
+        """
+        found = _AT_LAYERS.fullmatch(metric)
+        return (found[1], found[2]) if found else ("", metric)
+
 
 Declared = Callable[[str, str], Measured]
 """What is declared of a metric, by the names of its task and of itself."""
 
 
 Sampler = Callable[["pa.Table", str], "Sample | None"]
-
-
-def declaration(metrics: Sequence[Measured], name: str) -> Measured | None:
-    """Return what is declared of a metric, or None where that is nothing."""
-    if found := next((entry for entry in metrics if entry.names(name)), None):
-        return found
-    _, own = at_layers(name)
-    entry = next((entry for entry in metrics if entry.by_layer and entry.names(own)), None)
-    if entry is None or own == name:
-        return None
-    role: Role = "part" if entry.role == "score" else entry.role
-    about = f"{entry.about[:-1]}, at one of several layers."
-    return replace(entry, name=name, about=about, role=role)
-
-
-def at_layers(metric: str) -> tuple[str, str]:
-    """Return the layers that the name of a metric begins with, and its rest.
-
-    >>> at_layers("layer8-12_accuracy"), at_layers("accuracy")
-    (('8-12', 'accuracy'), ('', 'accuracy'))
-    """
-    found = _AT_LAYERS.fullmatch(metric)
-    return (found[1], found[2]) if found else ("", metric)
 
 
 def share(
@@ -198,13 +205,6 @@ def count(name: str, about: str) -> Measured:
 def standard_error(name: str, about: str) -> Measured:
     """Return the declaration of the standard error of a share."""
     return Measured(name, about, "neither", "error", "share")
-
-
-def undeclared(metric: str) -> Measured:
-    """Return what is known of a metric that nothing declares: a number, of which neither larger nor
-    smaller values are better.
-    """
-    return Measured(metric, "", "neither")
 
 
 def spoken(metric: str) -> str:

@@ -115,10 +115,10 @@ def test_a_bug_is_one_line_and_an_interrupt_exits_130(run, grid, monkeypatch):
     def interrupt(*_: object) -> str:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("raxalign.inspect.plans.as_text", lambda *_: 1 / 0)
+    monkeypatch.setattr("raxalign.inspect.plans.PlanView.text", lambda *_: 1 / 0)
     bug = "error: ZeroDivisionError: division by zero (a bug in raxalign)"
     assert run("plan", grid) == Done(2, "", f"{bug}; --debug shows the traceback\n")
-    monkeypatch.setattr("raxalign.inspect.plans.as_text", interrupt)
+    monkeypatch.setattr("raxalign.inspect.plans.PlanView.text", interrupt)
     assert run("plan", grid).code == 130
 
 

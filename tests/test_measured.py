@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from raxalign.measured import Measured, count, share, standard_error, undeclared
+from raxalign.measured import Measured, count, share, standard_error
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_a_value_within_its_limits_is_no_fault():
 def test_more_is_better_of_a_plain_number_and_what_nothing_declares_is_neutral():
     """A name says nothing: not the direction, not the unit, not that it is a count."""
     for metric in ("alignment_error_rate", "accuracy", "accuracy_pairs", "layer3_f1"):
-        found = undeclared(metric)
+        found = Measured.undeclared(metric)
         assert (found.sign, found.unit, found.role) == (0, "number", "score")
         assert not found.declared
     plain = Measured("distance", "Mean distance.")

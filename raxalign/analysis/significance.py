@@ -30,10 +30,10 @@ from typing import ClassVar
 
 from raxalign.arrays import Floats, Ints
 from raxalign.lazy import np, special
-from raxalign.measured import Measured, undeclared
+from raxalign.measured import Measured
 from raxalign.sample import Sample
 
-NUMBER = undeclared("")
+NUMBER = Measured.undeclared("")
 
 
 @dataclass(frozen=True)

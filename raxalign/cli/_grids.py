@@ -98,7 +98,7 @@ def _tell_end(
     finished: Finished, file: Path, storage: str | None, confirm: int | None = None
 ) -> None:
     """Report how a grid ended, and how its results are shown; exit code 1 where trials failed."""
-    from raxalign.inspect.status import failure_lines
+    from raxalign.inspect.status import Status
 
     if not finished.plan.trials:
         return
@@ -112,7 +112,7 @@ def _tell_end(
             f" see `{table}` and `{page}`"
         )
         return
-    for line in failure_lines(finished.plan, finished.failed):
+    for line in Status.failure_lines(finished.plan, finished.failed):
         tell(line)
     folder = _report_folder(file, finished.plan.name)
     tell(
@@ -152,9 +152,9 @@ def plan(
     opened = open_grid(file, storage=storage, allow_missing=True)
     part = opened.plan if only is None else choose(opened.plan, only=only)[0]
     if format == "json":
-        from raxalign.inspect.plans import as_json
+        from raxalign.inspect.plans import PlanView
 
-        print_out(as_json(part, opened.storage, opened.run))
+        print_out(PlanView(part, opened.storage, opened.run).json())
         _tell_faults(opened, part)
     else:
         _print_plan(opened, part, detect, run_sd)
@@ -163,9 +163,9 @@ def plan(
 def _print_plan(
     opened: Opened, plan_: Plan, detect: float | None = None, run_sd: float = 0.5
 ) -> None:
-    from raxalign.inspect.plans import as_text, power_text
+    from raxalign.inspect.plans import PlanView, power_text
 
-    print_out(as_text(plan_, opened.storage, opened.run))
+    print_out(PlanView(plan_, opened.storage, opened.run).text())
     if power := power_text(opened, plan_, detect, run_sd):
         print_out(power)
     _tell_faults(opened, plan_)
@@ -216,15 +216,15 @@ def status(file: opt.GridFile, storage: opt.Storage = None, watch: bool = False)
         watch: Show it again every few seconds until every trial is done or failed. Exit code 1:
             some failed.
     """
-    from raxalign.inspect.status import state, watched
+    from raxalign.inspect.status import Status
     from raxalign.plan.load import open_grid
 
     opened = open_grid(file, storage=storage)
     if not watch:
-        print_out(state(opened)[0])
+        print_out(Status.told(opened)[0])
         return
-    show_changes(watched(opened))
-    if state(opened)[1].failed:
+    show_changes(Status.watched(opened))
+    if Status.told(opened)[1].failed:
         raise typer.Exit(1)
 
 

@@ -256,7 +256,7 @@ def show(
     import os
 
     from raxalign.catalog import PluginFile
-    from raxalign.inspect.show import as_text, details, look_up
+    from raxalign.inspect.show import KeyMatch
     from raxalign.single.place import storage_of
     from raxalign.tracking.client import Target, TrackingError
     from raxalign.tracking.recorder import Recorder
@@ -264,8 +264,8 @@ def show(
     for path in plugins or ():
         PluginFile.open(path)
     place = storage_of(storage)
-    match = look_up(key, place)
-    facts = details(match, place, examples)
+    match = KeyMatch.look_up(key, place)
+    facts = match.details(place, examples)
     if match.sort == "trial" and match.plan is not None:
         target = Target.of(place, os.environ.get("MLFLOW_TRACKING_URI"))
         try:
@@ -275,7 +275,7 @@ def show(
     if format == "json":
         print_out(json.dumps(facts, ensure_ascii=False, indent=1, default=str))
     else:
-        print_out(as_text(facts, width()))
+        print_out(KeyMatch.as_text(facts, width()))
 
 
 def diff(
@@ -297,15 +297,15 @@ def diff(
         format: table or json.
     """
     from raxalign.catalog import PluginFile
-    from raxalign.inspect.diff import as_json, as_text, differences, read_side
+    from raxalign.inspect.diff import ComparedSide, Differences
 
     for path in plugins or ():
         PluginFile.open(path)
-    sides = read_side(first, storage), read_side(second, storage)
-    found = differences(*sides)
+    sides = ComparedSide.read(first, storage), ComparedSide.read(second, storage)
+    found = Differences.between(*sides)
     if format == "json":
-        print_out(as_json(found))
+        print_out(found.json())
     else:
-        print_out(as_text(found, *sides, width=width()))
+        print_out(found.text(*sides, width=width()))
     if found.any:
         raise typer.Exit(1)

@@ -30,7 +30,7 @@ from raxalign.config.specs import (
 from raxalign.config.trust import require_trust
 from raxalign.config.yaml_file import Faults, Node, written
 from raxalign.errors import GridError, RaxalignError
-from raxalign.measured import declaration
+from raxalign.measured import Measured
 from raxalign.options.params import BaseParams, path_fields
 from raxalign.options.run import RunConfig
 from raxalign.options.sources import absolute
@@ -319,7 +319,7 @@ def _check_metric(item: Node, grid: Grid, faults: Faults) -> None:
         )
     declared = catalog("tasks")[tasks[name].kind].metrics
     added = [entry.name for entry in tasks[name].metrics]
-    found = declaration(declared, metric)
+    found = Measured.find(declared, metric)
     if metric in added:
         return
     if found is None:

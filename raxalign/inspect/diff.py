@@ -57,6 +57,25 @@ class ComparedSide:
         size = f" sentences {trial.sentences:,}" if trial.sentences is not None else ""
         return plan.trial_name(trial) + size
 
+    @classmethod
+    def read(cls, name: str, storage: str | None = None) -> ComparedSide:
+        """Read a grid file, with the results that its storage (or the given one) has, or a storage,
+        a folder or URL, with all its grids.
+
+        Raises `RaxalignError` where there is nothing of that name, or the storage has no plan.
+        """
+        if "://" not in name and Path(name).is_file():
+            opened = open_grid(name, storage=storage, allow_missing=True)
+            return _side(name, [opened.plan], opened.storage)
+        if "://" not in name and not Path(name).is_dir():
+            raise RaxalignError(f"diff {name}: there is no such grid file or storage")
+        found = Storage(name if "://" in name else str(Path(name).absolute()))
+        plans = list(StoredPlans(found))
+        if not plans:
+            why = "has the plan of no grid" if found.files.names("") else "is empty"
+            raise RaxalignError(f"diff {name}: this storage {why}: no grid has run in it")
+        return _side(name, plans, found)
+
 
 @dataclass(frozen=True)
 class Differences:
@@ -78,24 +97,79 @@ class Differences:
         """Whether the sides differ; values that are near do not."""
         return bool(any(self.only) or self.causes or self.apart or any(self.values_only))
 
+    @classmethod
+    def between(cls, first: ComparedSide, second: ComparedSide) -> Differences:
+        """Compare two sides. Where each has one grid, the names of the grids do not count."""
+        if first.grids == second.grids == 1:
+            first, second = first.nameless(), second.nameless()
+        both = first.trials.keys() & second.trials.keys()
+        causes: Counter[str] = Counter()
+        for place in first.trials:
+            if place in both:
+                causes.update(set(_causes(first.trials[place], second.trials[place])))
+        shared = [
+            (place, value, second.values[place])
+            for place, value in first.values.items()
+            if place in second.values
+        ]
+        unequal = [(place, value, other) for place, value, other in shared if value != other]
+        apart = [found for found in unequal if not abs(found[1] - found[2]) <= NEAR]
+        sides = ((first, second), (second, first))
+        only = tuple([p for p in one.trials if p not in other.trials] for one, other in sides)
+        values_only = tuple(
+            [p for p in one.values if p not in other.values and p[:_OF_TRIAL] in both]
+            for one, other in sides
+        )
+        apart.sort(key=lambda found: -abs(found[1] - found[2]))
+        same, near = len(shared) - len(unequal), len(unequal) - len(apart)
+        return cls(len(both), only, causes, same, near, apart, values_only)
 
-def read_side(name: str, storage: str | None = None) -> ComparedSide:
-    """Read a grid file, with the results that its storage (or the given one) has, or a storage, a
-    folder or URL, with all its grids.
+    def json(self) -> str:
+        """Return the differences for programs."""
+        data = {
+            "trials": self.trials,
+            "only_first": self.only[0],
+            "only_second": self.only[1],
+            "causes": dict(self.causes),
+            "equal": self.same,
+            "near": self.near,
+            "apart": [{"of": place, "first": a, "second": b} for place, a, b in self.apart],
+            "values_only_first": self.values_only[0],
+            "values_only_second": self.values_only[1],
+        }
+        return json.dumps(data, ensure_ascii=False, indent=1)
 
-    Raises `RaxalignError` where there is nothing of that name, or the storage has no plan.
-    """
-    if "://" not in name and Path(name).is_file():
-        opened = open_grid(name, storage=storage, allow_missing=True)
-        return _side(name, [opened.plan], opened.storage)
-    if "://" not in name and not Path(name).is_dir():
-        raise RaxalignError(f"diff {name}: there is no such grid file or storage")
-    found = Storage(name if "://" in name else str(Path(name).absolute()))
-    plans = list(StoredPlans(found))
-    if not plans:
-        why = "has the plan of no grid" if found.files.names("") else "is empty"
-        raise RaxalignError(f"diff {name}: this storage {why}: no grid has run in it")
-    return _side(name, plans, found)
+    def text(self, first: ComparedSide, second: ComparedSide, width: int | None) -> str:
+        """Return what differs between the two sides in words, with the largest differences of the
+        values; `width` are the columns of the terminal (None: lines are not wrapped).
+        """
+        trials = counted(self.trials, "trial")
+        if not self.any and not self.near:
+            return f"equal: {trials} with the same keys, and {counted(self.same, 'value')}"
+        sides, (one, other) = (first, second), self.only
+        lines = [
+            f"plan: {trials} in both, {len(one)} only in {first.name}, {len(other)} only in"
+            f" {second.name}"
+        ]
+        for side, places in zip(sides, self.only, strict=True):
+            lines += _some([f"  only in {side.name}: {side.named(place)}" for place in places])
+        if self.causes:
+            lines.append("what differs between the trials that both have (first or second):")
+            causes = self.causes.most_common()
+            lines += _some([f"  {why} ({counted(count, 'trial')})" for why, count in causes])
+        lines.append(
+            f"values: {self.same} equal, {self.near} within {NEAR:g}, {len(self.apart)} further"
+            " apart"
+        )
+        apart = []
+        for place, a, b in self.apart:
+            task, lang, metric, split = place[_OF_TRIAL:]
+            value = f"{metric_name(task, lang, metric, split)} of {first.named(place[:_OF_TRIAL])}"
+            apart.append(f"  {value}: {a:.6g} and {b:.6g} ({signed(b - a, 6)})")
+        lines += _some(apart)
+        for side, places in zip(sides, self.values_only, strict=True):
+            lines += [f"{counted(len(places), 'value')} only in {side.name}"] if places else []
+        return "\n".join(part for line in lines for part in paragraph(line, width))
 
 
 def _side(name: str, plans: Iterable[Plan], storage: Storage) -> ComparedSide:
@@ -113,33 +187,6 @@ def _side(name: str, plans: Iterable[Plan], storage: Storage) -> ComparedSide:
             value = (row[part] for part in ("task", "lang", "metric", "split"))
             values[(*place(plan.name, row), *value)] = row["value"]
     return ComparedSide(name, trials, values)
-
-
-def differences(first: ComparedSide, second: ComparedSide) -> Differences:
-    """Compare two sides. Where each has one grid, the names of the grids do not count."""
-    if first.grids == second.grids == 1:
-        first, second = first.nameless(), second.nameless()
-    both = first.trials.keys() & second.trials.keys()
-    causes: Counter[str] = Counter()
-    for place in first.trials:
-        if place in both:
-            causes.update(set(_causes(first.trials[place], second.trials[place])))
-    shared = [
-        (place, value, second.values[place])
-        for place, value in first.values.items()
-        if place in second.values
-    ]
-    unequal = [(place, value, other) for place, value, other in shared if value != other]
-    apart = [found for found in unequal if not abs(found[1] - found[2]) <= NEAR]
-    sides = ((first, second), (second, first))
-    only = tuple([p for p in one.trials if p not in other.trials] for one, other in sides)
-    values_only = tuple(
-        [p for p in one.values if p not in other.values and p[:_OF_TRIAL] in both]
-        for one, other in sides
-    )
-    apart.sort(key=lambda found: -abs(found[1] - found[2]))
-    same, near = len(shared) - len(unequal), len(unequal) - len(apart)
-    return Differences(len(both), only, causes, same, near, apart, values_only)
 
 
 @dataclass
@@ -216,57 +263,6 @@ def _unequal(first: Any, second: Any, path: str = "") -> Iterator[tuple[str, Any
             yield from _unequal(first.get(name, _ABSENT), second.get(name, _ABSENT), inner)
     elif first != second:
         yield path, first, second
-
-
-def as_json(found: Differences) -> str:
-    """Return the differences for programs."""
-    data = {
-        "trials": found.trials,
-        "only_first": found.only[0],
-        "only_second": found.only[1],
-        "causes": dict(found.causes),
-        "equal": found.same,
-        "near": found.near,
-        "apart": [{"of": place, "first": a, "second": b} for place, a, b in found.apart],
-        "values_only_first": found.values_only[0],
-        "values_only_second": found.values_only[1],
-    }
-    return json.dumps(data, ensure_ascii=False, indent=1)
-
-
-def as_text(
-    found: Differences, first: ComparedSide, second: ComparedSide, width: int | None
-) -> str:
-    """Return what `differences` found for two sides in words, with the largest differences of the
-    values; `width` are the columns of the terminal (None: lines are not wrapped).
-    """
-    trials = counted(found.trials, "trial")
-    if not found.any and not found.near:
-        return f"equal: {trials} with the same keys, and {counted(found.same, 'value')}"
-    sides, (one, other) = (first, second), found.only
-    lines = [
-        f"plan: {trials} in both, {len(one)} only in {first.name}, {len(other)} only in"
-        f" {second.name}"
-    ]
-    for side, places in zip(sides, found.only, strict=True):
-        lines += _some([f"  only in {side.name}: {side.named(place)}" for place in places])
-    if found.causes:
-        lines.append("what differs between the trials that both have (first or second):")
-        causes = found.causes.most_common()
-        lines += _some([f"  {why} ({counted(count, 'trial')})" for why, count in causes])
-    lines.append(
-        f"values: {found.same} equal, {found.near} within {NEAR:g}, {len(found.apart)} further"
-        " apart"
-    )
-    apart = []
-    for place, a, b in found.apart:
-        task, lang, metric, split = place[_OF_TRIAL:]
-        value = f"{metric_name(task, lang, metric, split)} of {first.named(place[:_OF_TRIAL])}"
-        apart.append(f"  {value}: {a:.6g} and {b:.6g} ({signed(b - a, 6)})")
-    lines += _some(apart)
-    for side, places in zip(sides, found.values_only, strict=True):
-        lines += [f"{counted(len(places), 'value')} only in {side.name}"] if places else []
-    return "\n".join(part for line in lines for part in paragraph(line, width))
 
 
 def _some(lines: Sequence[str]) -> list[str]:

@@ -55,45 +55,84 @@ class Stock:
         return cls(there, frozenset(manifests), frozenset(gone), sizes, took, records)
 
 
-def as_json(plan: Plan, storage: Storage, run: RunConfig) -> str:
-    """Return ``{"points", "trials", "stages", "cached", ...}``: `cached` counts the trials whose
-    results are all there, `dropped` of a stage is whether its weights were not kept, `bytes` what
-    it has or had (null: not made), `time` the worker time for what is left, by what has run in the
-    storage (null: nothing like it), and `disk` the estimate for the whole grid, without totals
-    where most is `missing`.
-    """
-    stock = Stock.of(plan, storage)
-    times = _time(plan, storage, stock)
-    data = {
-        "points": plan.points,
-        "trials": [_trial(trial) for trial in plan.trials],
-        "stages": [
-            {
-                "kind": stage.kind,
-                "key": stage.key,
-                "path": storage.artifacts.folder(stage.kind, stage.key),
-                "done": stage.key in stock.stored,
-                "dropped": stage.key in stock.dropped,
-                "bytes": stock.bytes.get(stage.key),
-            }
-            for stage in _kept_stages(plan)
-        ],
-        "cached": plan.cached(stock.there),
-        "merged": plan.merged,
-        "unresolved": plan.unresolved,
-        "missing": plan.missing,
-        "warnings": plan.warnings,
-        "unknown_depths": plan.unknown_depths,
-        "time": {
-            "seconds": times.total if times.seconds or not times.unknown else None,
-            "kinds": times.kinds,
-            "unknown": times.unlike,
-            "workers": at_once(run),
-        },
-        "disk": {"keep": run.keep, **asdict(Disk.of(plan, stock.bytes, run.concurrency))},
-        **({"studies": studies.as_json(plan, storage)} if plan.studies else {}),
-    }
-    return json.dumps(data, ensure_ascii=False, indent=1)
+@dataclass(frozen=True)
+class PlanView:
+    """A plan as `plan` shows it, with what the storage has of it and the options of its run."""
+
+    plan: Plan
+    storage: Storage
+    run: RunConfig
+
+    def json(self) -> str:
+        """Return ``{"points", "trials", "stages", "cached", ...}``: `cached` counts the trials
+        whose results are all there, `dropped` of a stage is whether its weights were not kept,
+        `bytes` what it has or had (null: not made), `time` the worker time for what is left, by
+        what has run in the storage (null: nothing like it), and `disk` the estimate for the whole
+        grid, without totals where most is `missing`.
+        """
+        plan, storage, run = self.plan, self.storage, self.run
+        stock = Stock.of(plan, storage)
+        times = _time(plan, storage, stock)
+        data = {
+            "points": plan.points,
+            "trials": [_trial(trial) for trial in plan.trials],
+            "stages": [
+                {
+                    "kind": stage.kind,
+                    "key": stage.key,
+                    "path": storage.artifacts.folder(stage.kind, stage.key),
+                    "done": stage.key in stock.stored,
+                    "dropped": stage.key in stock.dropped,
+                    "bytes": stock.bytes.get(stage.key),
+                }
+                for stage in _kept_stages(plan)
+            ],
+            "cached": plan.cached(stock.there),
+            "merged": plan.merged,
+            "unresolved": plan.unresolved,
+            "missing": plan.missing,
+            "warnings": plan.warnings,
+            "unknown_depths": plan.unknown_depths,
+            "time": {
+                "seconds": times.total if times.seconds or not times.unknown else None,
+                "kinds": times.kinds,
+                "unknown": times.unlike,
+                "workers": at_once(run),
+            },
+            "disk": {"keep": run.keep, **asdict(Disk.of(plan, stock.bytes, run.concurrency))},
+            **({"studies": studies.as_json(plan, storage)} if plan.studies else {}),
+        }
+        return json.dumps(data, ensure_ascii=False, indent=1)
+
+    def text(self) -> str:
+        """Return what a person needs to know before a grid runs."""
+        plan, storage, run = self.plan, self.storage, self.run
+        stock, methods = Stock.of(plan, storage), Counter(trial.method for trial in plan.trials)
+        evaluations = {key for trial in plan.trials for key in trial.evaluations.values()}
+        times = _time(plan, storage, stock)
+        uncounted = " (without the trials of searches)" if plan.studies else ""
+        lines = [
+            f"{plan.name}: {counted(plan.points, 'point')}, {counted(len(plan.trials), 'trial')}"
+            f" ({plan.cached(stock.there)} cached)",
+            *(f"  {method}: {counted(count, 'trial')}" for method, count in methods.items()),
+            *(f"  {note}" for note in plan.merged),
+            f"stages: {', '.join(_by_kind(plan, stock)) or 'none'}",
+            f"evaluations: {len(evaluations)} ({len(evaluations & stock.there)} done)",
+            *studies.plan_lines(plan, storage),
+            f"storage: {storage}",
+            times.told(at_once(run), starts=not run.address) + uncounted,
+            _quicker_links(plan, times),
+            Disk.of(plan, stock.bytes, run.concurrency).told(run.keep) + uncounted,
+            f"GPU memory: {stock.gpu_bytes / 2**30:.1f} GiB for the largest training so far"
+            * (stock.gpu_bytes > 0),
+            made_again(plan, stock.there, stock.stored, stock.records) or "",
+        ]
+        if plan.unresolved:
+            lines.append(
+                f"unresolved until `raxalign grid` has fetched it: {', '.join(plan.unresolved)}"
+            )
+        lines += [f"note: {remark}" for remark in plan.remarks()]
+        return "\n".join(line for line in lines if line)
 
 
 def _trial(trial: Trial) -> dict[str, Any]:
@@ -119,36 +158,6 @@ def _by_kind(plan: Plan, stock: Stock) -> Iterator[str]:
     for kind, count in kinds.items():
         gone = f", {dropped[kind]} not kept" if dropped[kind] else ""
         yield f"{count} {kind} ({done[kind]} done{gone})"
-
-
-def as_text(plan: Plan, storage: Storage, run: RunConfig) -> str:
-    """Return what a person needs to know before a grid runs."""
-    stock, methods = Stock.of(plan, storage), Counter(trial.method for trial in plan.trials)
-    evaluations = {key for trial in plan.trials for key in trial.evaluations.values()}
-    times = _time(plan, storage, stock)
-    uncounted = " (without the trials of searches)" if plan.studies else ""
-    lines = [
-        f"{plan.name}: {counted(plan.points, 'point')}, {counted(len(plan.trials), 'trial')}"
-        f" ({plan.cached(stock.there)} cached)",
-        *(f"  {method}: {counted(count, 'trial')}" for method, count in methods.items()),
-        *(f"  {note}" for note in plan.merged),
-        f"stages: {', '.join(_by_kind(plan, stock)) or 'none'}",
-        f"evaluations: {len(evaluations)} ({len(evaluations & stock.there)} done)",
-        *studies.plan_lines(plan, storage),
-        f"storage: {storage}",
-        times.told(at_once(run), starts=not run.address) + uncounted,
-        _quicker_links(plan, times),
-        Disk.of(plan, stock.bytes, run.concurrency).told(run.keep) + uncounted,
-        f"GPU memory: {stock.gpu_bytes / 2**30:.1f} GiB for the largest training so far"
-        * (stock.gpu_bytes > 0),
-        made_again(plan, stock.there, stock.stored, stock.records) or "",
-    ]
-    if plan.unresolved:
-        lines.append(
-            f"unresolved until `raxalign grid` has fetched it: {', '.join(plan.unresolved)}"
-        )
-    lines += [f"note: {remark}" for remark in plan.remarks()]
-    return "\n".join(line for line in lines if line)
 
 
 def power_text(opened: Opened, plan: Plan, effect: float | None, run_sd: float) -> str:

@@ -55,37 +55,90 @@ class KeyMatch:
         tasks = len(self.plan.by_key[self.key].evaluations) if self.sort == "trial" else 0
         return tasks, len(self.plan.trials)
 
+    @staticmethod
+    def look_up(prefix: str, storage: Storage) -> KeyMatch:
+        """Return what the only key that begins like this is of.
 
-def look_up(prefix: str, storage: Storage) -> KeyMatch:
-    """Return what the only key that begins like this is of.
-
-    Raises `RaxalignError` where there is none, and where there are several, which it lists.
-    """
-    found: dict[str, KeyMatch] = {}
-    for match in _matches(storage):
-        if match.key.startswith(prefix.lower()):
-            found[match.key] = max(found.get(match.key, match), match, key=lambda m: m.fullness)
-    if len(found) == 1:
-        return next(iter(found.values()))
-    if not found:
+        Raises `RaxalignError` where there is none, and where there are several, which it lists.
+        """
+        found: dict[str, KeyMatch] = {}
+        for match in _matches(storage):
+            if match.key.startswith(prefix.lower()):
+                found[match.key] = max(found.get(match.key, match), match, key=lambda m: m.fullness)
+        if len(found) == 1:
+            return next(iter(found.values()))
+        if not found:
+            raise RaxalignError(
+                f"show {prefix}: no trial, stage or evaluation in {storage} has a key that begins"
+                " like this (`raxalign results FILE --keys` lists those of trials, `raxalign plan"
+                " FILE --format json` all)"
+            )
+        lines = []
+        for match in list(found.values())[:_MOST]:
+            kind, name = f" {match.kind}" if match.sort == "stage" else "", ""
+            if match.plan is not None and match.sort == "trial":
+                name = f", {match.plan.trial_name(match.plan.by_key[match.key])}"
+            elif match.plan is not None:
+                name = f", {match.plan.stages[match.key].maker}"
+            lines.append(f"{match.key[:16]}  {match.sort}{kind}{name}")
+        lines += [f"and {len(found) - _MOST} more"] if len(found) > _MOST else []
+        told = "\n  ".join(lines)
         raise RaxalignError(
-            f"show {prefix}: no trial, stage or evaluation in {storage} has a key that begins like"
-            " this (`raxalign results FILE --keys` lists those of trials, `raxalign plan FILE"
-            " --format json` all)"
+            f"show {prefix}: {len(found)} keys begin like this; give more of one:\n  {told}"
         )
-    lines = []
-    for match in list(found.values())[:_MOST]:
-        kind, name = f" {match.kind}" if match.sort == "stage" else "", ""
-        if match.plan is not None and match.sort == "trial":
-            name = f", {match.plan.trial_name(match.plan.by_key[match.key])}"
-        elif match.plan is not None:
-            name = f", {match.plan.stages[match.key].maker}"
-        lines.append(f"{match.key[:16]}  {match.sort}{kind}{name}")
-    lines += [f"and {len(found) - _MOST} more"] if len(found) > _MOST else []
-    told = "\n  ".join(lines)
-    raise RaxalignError(
-        f"show {prefix}: {len(found)} keys begin like this; give more of one:\n  {told}"
-    )
+
+    def details(self, storage: Storage, examples: int = 3) -> dict[str, Any]:
+        """Return everything about what the key is of, as JSON can hold it, with some predictions
+        (`examples`) of each task, language and split.
+        """
+        if self.plan is not None:
+            found = _Details(storage, self.plan, examples)
+            if self.sort == "trial":
+                return found.trial(self.plan.by_key[self.key])
+            return (
+                found.evaluation(self.key) if self.sort == "evaluation" else found.stage(self.key)
+            )
+        if self.sort == "evaluation":
+            record = storage.ledger.read(self.key)
+            path = f"{storage}/ledger/{self.key}"
+            sample = {str(record.get("task")): _sample(storage, self.key, examples, dev_only=False)}
+            return {"sort": "evaluation", "path": path, **record, "predictions": sample}
+        facts = {"sort": "stage", "key": self.key, "kind": self.kind, "grid": None}
+        return facts | _made(storage, self.kind, self.key)
+
+    @staticmethod
+    def as_text(facts: Mapping[str, Any], width: int | None) -> str:
+        """Return the details that `details` collected, with tables as wide as the terminal."""
+        kind = f" {facts['kind']}" if facts["sort"] == "stage" else ""
+        grid = f" of the grid {facts['grid']}" if facts.get("grid") else ""
+        state = f": {facts['state']}" if facts.get("state") else ""
+        lines = paragraph(f"{facts['sort']}{kind} {facts['key']}{grid}{state}", width)
+        for name, value in facts.items():
+            if name not in (*_HEADED, *_PARTS, *_OWN) and value is not None:
+                lines += paragraph(f"{name}: {_fact(name, value)}", width)
+        if keys := facts.get("trials"):
+            more = f" and {len(keys) - _SOME} more" if len(keys) > _SOME else ""
+            lines.append(f"trials: {', '.join(key[:_KEY] for key in keys[:_SOME])}{more}")
+        for name in _PARTS:
+            if facts.get(name):
+                lines += ["", f"{name}:", *_nested(facts[name])]
+        scores = list(_score_lines(facts.get("scores", ())))
+        columns: tuple[str, ...] = ("language", "value", "interval", "examples")
+        lines += _table("scores", columns, scores, width, words=("language",))
+        lines += paragraph(_LEGEND, width) if scores else []
+        columns = ("key", "state", "size", "time")
+        stages = [
+            (
+                *(f"{stage['kind']} {stage['maker']}", stage["key"][:_KEY], stage["state"]),
+                "" if stage["bytes"] is None else volume(stage["bytes"]),
+                "" if stage["seconds"] is None else duration(stage["seconds"]),
+            )
+            for stage in facts.get("stages", ())
+        ]
+        lines += _table("made from", columns, stages, width, words=columns[:2])
+        if found := facts.get("evaluations"):
+            lines += ["", "evaluations:", *(f"  {task}: {key}" for task, key in found.items())]
+        return "\n".join([*lines, *_of_training(facts, width)])
 
 
 def _matches(storage: Storage) -> Iterator[KeyMatch]:
@@ -99,40 +152,6 @@ def _matches(storage: Storage) -> Iterator[KeyMatch]:
         yield KeyMatch("stage", key, kind, None)
     for key in storage.ledger.keys():  # noqa: SIM118
         yield KeyMatch("evaluation", key, "evaluation", None)
-
-
-def as_text(facts: Mapping[str, Any], width: int | None) -> str:
-    """Return the details that `details` collected, with tables as wide as the terminal."""
-    kind = f" {facts['kind']}" if facts["sort"] == "stage" else ""
-    grid = f" of the grid {facts['grid']}" if facts.get("grid") else ""
-    state = f": {facts['state']}" if facts.get("state") else ""
-    lines = paragraph(f"{facts['sort']}{kind} {facts['key']}{grid}{state}", width)
-    for name, value in facts.items():
-        if name not in (*_HEADED, *_PARTS, *_OWN) and value is not None:
-            lines += paragraph(f"{name}: {_fact(name, value)}", width)
-    if keys := facts.get("trials"):
-        more = f" and {len(keys) - _SOME} more" if len(keys) > _SOME else ""
-        lines.append(f"trials: {', '.join(key[:_KEY] for key in keys[:_SOME])}{more}")
-    for name in _PARTS:
-        if facts.get(name):
-            lines += ["", f"{name}:", *_nested(facts[name])]
-    scores = list(_score_lines(facts.get("scores", ())))
-    columns: tuple[str, ...] = ("language", "value", "interval", "examples")
-    lines += _table("scores", columns, scores, width, words=("language",))
-    lines += paragraph(_LEGEND, width) if scores else []
-    columns = ("key", "state", "size", "time")
-    stages = [
-        (
-            *(f"{stage['kind']} {stage['maker']}", stage["key"][:_KEY], stage["state"]),
-            "" if stage["bytes"] is None else volume(stage["bytes"]),
-            "" if stage["seconds"] is None else duration(stage["seconds"]),
-        )
-        for stage in facts.get("stages", ())
-    ]
-    lines += _table("made from", columns, stages, width, words=columns[:2])
-    if found := facts.get("evaluations"):
-        lines += ["", "evaluations:", *(f"  {task}: {key}" for task, key in found.items())]
-    return "\n".join([*lines, *_of_training(facts, width)])
 
 
 def _of_training(facts: Mapping[str, Any], width: int | None) -> Iterator[str]:
@@ -202,24 +221,6 @@ def _score_lines(scores: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ...
             around = unit.show_interval(score["low"], score["high"])
             over = f"{score['examples']:,}" if score["examples"] else ""
             yield name, score["lang"], unit.show(score["value"]), around, over
-
-
-def details(match: KeyMatch, storage: Storage, examples: int = 3) -> dict[str, Any]:
-    """Return everything about what a key is of, as JSON can hold it, with some predictions
-    (`examples`) of each task, language and split.
-    """
-    if match.plan is not None:
-        found = _Details(storage, match.plan, examples)
-        if match.sort == "trial":
-            return found.trial(match.plan.by_key[match.key])
-        return found.evaluation(match.key) if match.sort == "evaluation" else found.stage(match.key)
-    if match.sort == "evaluation":
-        record = storage.ledger.read(match.key)
-        path = f"{storage}/ledger/{match.key}"
-        sample = {str(record.get("task")): _sample(storage, match.key, examples, dev_only=False)}
-        return {"sort": "evaluation", "path": path, **record, "predictions": sample}
-    facts = {"sort": "stage", "key": match.key, "kind": match.kind, "grid": None}
-    return facts | _made(storage, match.kind, match.key)
 
 
 def _made(storage: Storage, kind: str, key: str) -> dict[str, Any]:

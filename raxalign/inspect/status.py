@@ -54,47 +54,68 @@ class Status:
                 f"the weights of {counted(self.dropped, 'stage')} were not kept (run.keep); what"
                 " needs them makes them again"
             )
-        return "\n".join([*lines, *failure_lines(plan, self.failed)])
+        return "\n".join([*lines, *self.failure_lines(plan, self.failed)])
+
+    @classmethod
+    def of(cls, plan: Plan, ledger: Ledger) -> Status:
+        """Read the ledger."""
+        there, storage = ledger.keys(), Storage(ledger.root)
+        wanted = {key for trial in plan.trials for key in trial.evaluations.values()}
+        asked = [trial for trial in plan.trials if trial.evaluations]
+        left = [trial for trial in asked if not there.issuperset(trial.evaluations.values())]
+        failures = ledger.failures([trial.key for trial in left]) if left else {}
+        failed = {trial.key: failures.get(trial.key) for trial in left}
+        told = {key: str(failure["message"]) for key, failure in failed.items() if failure}
+        dropped = {key for _, key in storage.tombstones.keys() if key in plan.stages}  # noqa: SIM118
+        if dropped:
+            dropped -= {key for _, key in storage.artifacts.keys()}  # noqa: SIM118
+        partly = sum(not there.isdisjoint(trial.evaluations.values()) for trial in left)
+        trials = (len(asked), len(asked) - len(left), partly, told)
+        idle = len(plan.trials) - len(asked)
+        return cls(*trials, len(wanted), len(wanted & there), idle, len(dropped))
+
+    @staticmethod
+    def failure_lines(plan: Plan, failed: Mapping[str, str]) -> Iterator[str]:
+        """Yield the failures of trials (key -> message) by their causes, with the first trials."""
+        causes: dict[str, list[str]] = {}
+        for key, message in failed.items():
+            trial = f"{named(plan.by_key[key], plan)} ({key[:12]})"
+            causes.setdefault(message, []).append(trial)
+        for message, trials in causes.items():
+            if len(trials) == 1:
+                yield f"failed: {trials[0]}: {message}"
+                continue
+            yield f"failed: {len(trials)} trials, for one reason: {message}"
+            yield from (f"  {trial}" for trial in trials[:_LISTED])
+            if len(trials) > _LISTED:
+                yield f"  and {len(trials) - _LISTED:,} more"
+
+    @classmethod
+    def told(cls, opened: Opened) -> tuple[str, Status]:
+        """Return the state of a grid in words, with its searches, and in numbers."""
+        found = cls.of(opened.plan, opened.storage.ledger)
+        lines = [found.text(opened.plan), *status_lines(opened.plan, opened.storage)]
+        if len(opened.plan.trials) <= _LISTED:
+            lines += trial_lines(opened.plan, opened.storage.ledger)
+        return "\n".join(lines), found
+
+    @classmethod
+    def watched(cls, opened: Opened) -> Iterator[str]:
+        """Yield the state of a grid every `_EVERY` seconds, until all is done."""
+        while True:
+            text, found = cls.told(opened)
+            yield text
+            studies = opened.plan.studies
+            if not found.missing and all(read_record(opened.storage, s).finished for s in studies):
+                return
+            time.sleep(_EVERY)
+            opened = opened.again() if studies else opened
 
 
 def named(trial: Trial, plan: Plan) -> str:
     """Return a trial's name with the size of its training text."""
     size = "" if trial.sentences is None else f" {trial.sentences:,} pairs"
     return f"{plan.trial_name(trial)}{size}"
-
-
-def failure_lines(plan: Plan, failed: Mapping[str, str]) -> Iterator[str]:
-    """Yield the failures of trials (key -> message) by their causes, with the first trials."""
-    causes: dict[str, list[str]] = {}
-    for key, message in failed.items():
-        trial = f"{named(plan.by_key[key], plan)} ({key[:12]})"
-        causes.setdefault(message, []).append(trial)
-    for message, trials in causes.items():
-        if len(trials) == 1:
-            yield f"failed: {trials[0]}: {message}"
-            continue
-        yield f"failed: {len(trials)} trials, for one reason: {message}"
-        yield from (f"  {trial}" for trial in trials[:_LISTED])
-        if len(trials) > _LISTED:
-            yield f"  and {len(trials) - _LISTED:,} more"
-
-
-def status(plan: Plan, ledger: Ledger) -> Status:
-    """Read the ledger."""
-    there, storage = ledger.keys(), Storage(ledger.root)
-    wanted = {key for trial in plan.trials for key in trial.evaluations.values()}
-    asked = [trial for trial in plan.trials if trial.evaluations]
-    left = [trial for trial in asked if not there.issuperset(trial.evaluations.values())]
-    failures = ledger.failures([trial.key for trial in left]) if left else {}
-    failed = {trial.key: failures.get(trial.key) for trial in left}
-    told = {key: str(failure["message"]) for key, failure in failed.items() if failure}
-    dropped = {key for _, key in storage.tombstones.keys() if key in plan.stages}  # noqa: SIM118
-    if dropped:
-        dropped -= {key for _, key in storage.artifacts.keys()}  # noqa: SIM118
-    partly = sum(not there.isdisjoint(trial.evaluations.values()) for trial in left)
-    trials = (len(asked), len(asked) - len(left), partly, told)
-    idle = len(plan.trials) - len(asked)
-    return Status(*trials, len(wanted), len(wanted & there), idle, len(dropped))
 
 
 def trial_lines(plan: Plan, ledger: Ledger) -> list[str]:
@@ -107,24 +128,3 @@ def trial_lines(plan: Plan, ledger: Ledger) -> list[str]:
         f" {counted(len(trial.evaluations), 'evaluation')}  {named(trial, plan)}"
         for trial in plan.trials
     ]
-
-
-def state(opened: Opened) -> tuple[str, Status]:
-    """Return the state of a grid in words, with its searches, and in numbers."""
-    found = status(opened.plan, opened.storage.ledger)
-    lines = [found.text(opened.plan), *status_lines(opened.plan, opened.storage)]
-    if len(opened.plan.trials) <= _LISTED:
-        lines += trial_lines(opened.plan, opened.storage.ledger)
-    return "\n".join(lines), found
-
-
-def watched(opened: Opened) -> Iterator[str]:
-    """Yield the state of a grid every `_EVERY` seconds, until all is done."""
-    while True:
-        text, found = state(opened)
-        yield text
-        studies = opened.plan.studies
-        if not found.missing and all(read_record(opened.storage, s).finished for s in studies):
-            return
-        time.sleep(_EVERY)
-        opened = opened.again() if studies else opened

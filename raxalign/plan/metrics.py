@@ -17,7 +17,7 @@ from raxalign.catalog import Catalog, PluginFault, catalog
 from raxalign.config.specs import Spec
 from raxalign.errors import RaxalignError
 from raxalign.lazy import pa, pc
-from raxalign.measured import declaration
+from raxalign.measured import Measured
 from raxalign.metrics.base import Metric
 from raxalign.sample import Sample, of_layers
 from raxalign.tasks.base import Score, Task, means
@@ -130,7 +130,7 @@ def faults(task: Task, metrics: Sequence[Spec]) -> Iterator[tuple[str, str]]:
         lacking = sorted(catalog("metrics")[spec.kind].reads - (task.predicts or set()))
         if spec.name == task.main_metric:
             yield spec.name, "is the name of the task's main metric; choose another name"
-        elif declaration(task.metrics, spec.name) is not None:
+        elif Measured.find(task.metrics, spec.name) is not None:
             yield spec.name, "is the name of a metric of the task's own; choose another name"
         elif task.predicts is not None and not task.predicts:
             yield spec.name, "cannot be computed: this task's predictions are not one per example"

@@ -19,7 +19,7 @@ from raxalign.config.axes import Axis
 from raxalign.config.grid import Grid
 from raxalign.errors import Fault, RaxalignError
 from raxalign.languages import remark
-from raxalign.measured import Measured, declaration, undeclared
+from raxalign.measured import Measured
 from raxalign.methods.base import Acts, Method
 from raxalign.plan.metrics import Added
 from raxalign.plan.stage import Stage
@@ -247,9 +247,9 @@ class Plan:
         """
         if (task, metric) not in self._measured:
             added, plugin = self.added(task, metric), self.task(task)
-            found = declaration(plugin.metrics, metric) if plugin is not None else None
+            found = Measured.find(plugin.metrics, metric) if plugin is not None else None
             self._measured[task, metric] = (
-                added[0].metric.measured(metric) if added else found or undeclared(metric)
+                added[0].metric.measured(metric) if added else found or Measured.undeclared(metric)
             )
         return self._measured[task, metric]
 

@@ -16,7 +16,7 @@ from raxalign.catalog import Catalog, PluginFault
 from raxalign.caveats import Caveats
 from raxalign.corpora.text.words import ESCAPES
 from raxalign.languages import labels_with
-from raxalign.measured import declaration
+from raxalign.measured import Measured
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.provenance import machine, versions
@@ -140,7 +140,7 @@ def _refuse_impossible(stage: Stage, outcome: Outcome) -> None:
     """Raise `PluginFault` for a score that its metric cannot have, by what the task declares."""
     task = type(stage.plugin())
     for score in outcome.scores:
-        declared = declaration(task.metrics, score.metric)
+        declared = Measured.find(task.metrics, score.metric)
         fault = declared.fault(score.value, mean=score.lang in MEANS) if declared else ""
         if inspect.getsourcefile(task) in Catalog.outside() and not math.isfinite(score.value):
             fault = f"is {score.value}, which is not a result"  # the ledger refuses others'

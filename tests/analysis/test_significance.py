@@ -23,14 +23,14 @@ from benchmarks.significance import (
 )
 from raxalign.analysis.significance import Comparison, ContrastTest, Interval, Runs, holm
 from raxalign.lazy import load
-from raxalign.measured import share, undeclared
+from raxalign.measured import Measured, share
 from raxalign.sample import Sample
 from tests.every import EVERY
 
 stats = load("scipy.stats")  # whose import takes a second
 
 FOUR = st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=4, max_size=4)
-SHARE, NUMBER = share("accuracy", "Share of what is right."), undeclared("distance")
+SHARE, NUMBER = share("accuracy", "Share of what is right."), Measured.undeclared("distance")
 
 
 def sample(gains, counts=None, units=None, links=None):

@@ -108,7 +108,7 @@ def test_a_column_without_a_sentence_is_mapped(encoder, tmp_path):
 
 def test_prepared_pieces_are_read_and_their_unknown_ones_counted(encoder, tmp_path, monkeypatch):
     data = dataset(tmp_path / "data")
-    with collecting() as first:
+    with Caveats.collecting() as first:
         made = Pieces.of_column(encoder, data, "src", "de", "de-en")
     write_pieces(encoder.tokenizer, data, LANGS, 1, tmp_path)
     assert (
@@ -117,7 +117,7 @@ def test_prepared_pieces_are_read_and_their_unknown_ones_counted(encoder, tmp_pa
     Pieces.mapped(tmp_path / "src", "de").count_W[:] = 0  # is not written to the file
     monkeypatch.setattr(encoder, "prepared", {data: tmp_path})
     monkeypatch.setattr(encoder, "tokenizer", None)  # nothing is tokenised
-    with collecting() as second:
+    with Caveats.collecting() as second:
         mapped = Pieces.of_column(encoder, data, "src", "de", "de-en")
     assert same(mapped, made)
     assert first.notes()["unknown"]

@@ -7,7 +7,7 @@ from sklearn.metrics import f1_score, matthews_corrcoef
 
 from raxalign.catalog import catalog
 from raxalign.errors import DataError
-from raxalign.measured import declaration
+from raxalign.measured import Measured
 from raxalign.metrics.base import BLOCKS, Metric, PerExample, RatioOfSums, jackknife
 from raxalign.metrics.macro_f1 import MacroF1
 from raxalign.metrics.precision_at import PrecisionAt
@@ -83,7 +83,7 @@ def ranked(n):
 @pytest.mark.parametrize("k", [1, 5, 10])
 def test_precision_at_k_is_the_task_s_own_with_the_same_units_and_links(k):
     rows = ranked(50)
-    own = declaration(DictionaryRetrieval.metrics, f"precision_at_{k}").sample(
+    own = Measured.find(DictionaryRetrieval.metrics, f"precision_at_{k}").sample(
         rows, f"precision_at_{k}"
     )
     metric = PrecisionAt(PrecisionAt.Params(k=k))

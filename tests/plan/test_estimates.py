@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from raxalign.encoders.models.folder import config_footprint, footprint_of
-from raxalign.inspect.plans import Disk, Stock, as_json, as_text
-from raxalign.plan.estimates import Forecast, Times, duration, roughly
+from raxalign.inspect.plans import Disk, PlanView, Stock
+from raxalign.plan.estimates import duration, roughly
 from raxalign.plan.load import open_grid
 from raxalign.plan.values.retention import weights_of
 from tests.grids import small_plan, write_grid
@@ -106,8 +106,8 @@ def test_a_quicker_word_aligner_is_named_where_links_take_most_of_the_time(
     took = {key: 1.0 for key, stage in opened.plan.stages.items() if not stage.inline}
     took |= dict.fromkeys(of(opened.plan, "pairs"), seconds)
     Path(opened.storage.root, "ledger").rename(tmp_path / "none of it has run")
-    monkeypatch.setattr(Times, "by_key", lambda *_: took)
-    told = as_text(opened.plan, opened.storage, opened.run)
+    monkeypatch.setattr("raxalign.inspect.plans.seconds_by_key", lambda *_: took)
+    told = PlanView(opened.plan, opened.storage, opened.run).text()
     assert ("`pairs: {aligner: fast_align}` is much quicker" in told) is named
 
 
@@ -128,11 +128,11 @@ def test_trainings_of_an_encoder_of_unknown_size_have_no_total_and_are_named(
         (cache / "snapshots" / ("a" * 40)).mkdir(parents=True)
         (cache / "snapshots" / ("a" * 40) / "config.json").write_text(json.dumps(NAMED))
     opened = open_grid(file, storage=str(tmp_path / "storage"))
-    told = as_text(opened.plan, opened.storage, opened.run).splitlines()
+    told = PlanView(opened.plan, opened.storage, opened.run).text().splitlines()
     disk = next(line for line in told if line.startswith("disk,"))
     what = "not known yet: 2 training runs of an encoder whose size is not known yet"
     assert (what in disk) == (not cached)
-    found = json.loads(as_json(opened.plan, opened.storage, opened.run))
+    found = json.loads(PlanView(opened.plan, opened.storage, opened.run).json())
     assert bool(found["disk"]["peak"]) == cached
     assert not cached or found["disk"]["kinds"]["aligned"] == pytest.approx(2 * 711e6, rel=0.02)
 

@@ -7,7 +7,7 @@ import pytest
 from raxalign.catalog import catalog
 from raxalign.config.grid import load
 from raxalign.errors import GridError
-from raxalign.inspect.plans import as_text
+from raxalign.inspect.plans import PlanView
 from raxalign.methods.base import Acts
 from raxalign.options.run import RunConfig
 from raxalign.plan.expansion.expand import expand
@@ -112,7 +112,7 @@ def test_without_a_baseline_in_the_grid_nothing_runs_for_it(tmp_path):
     assert (plan.stages, [trial.evaluations for trial in plan.trials]) == ({}, [{}])
     assert Plan.from_json(plan.to_json()) == plan
     assert plan.remarks()[-1] == "1 of 1 trial has nothing to run"
-    assert "\nstages: none\n" in as_text(plan, Storage(str(tmp_path)), RunConfig())
+    assert "\nstages: none\n" in PlanView(plan, Storage(str(tmp_path)), RunConfig()).text()
 
 
 def test_before_the_depth_is_known_all_is_wanted_and_keys_are_those_that_stay(

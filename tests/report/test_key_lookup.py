@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from raxalign.errors import RaxalignError
-from raxalign.inspect.diff import as_json, differences, read_side
-from raxalign.inspect.diff import as_text as text_of
-from raxalign.inspect.show import as_text, details, look_up
+from raxalign.inspect.diff import ComparedSide, Differences
+from raxalign.inspect.show import KeyMatch
 from raxalign.methods.rotation import Rotation
 from raxalign.plan.stored import StoredPlans
 from raxalign.store.artifacts import ArtifactStore
@@ -48,7 +47,7 @@ def finetuned(plan):
 def test_a_trial_has_its_params_scores_inputs_predictions_and_curves(stored):
     plan, root = stored
     trial = finetuned(plan)
-    facts = details(look_up(trial.key[:16], Storage(root)), Storage(root), examples=2)
+    facts = KeyMatch.look_up(trial.key[:16], Storage(root)).details(Storage(root), examples=2)
     assert (facts["key"], facts["state"], facts["grid"]) == (trial.key, "done", "small")
     assert facts["params"] == dict(trial.params)
     own = [score for score in facts["scores"] if score["task"] == "xnli"]
@@ -72,7 +71,9 @@ def test_a_trial_has_its_params_scores_inputs_predictions_and_curves(stored):
 @pytest.mark.parametrize("width", [60, 120, None])
 def test_the_text_has_all_of_it_at_any_width(stored, width):
     plan, root = stored
-    text = as_text(details(look_up(finetuned(plan).key, Storage(root)), Storage(root)), width)
+    text = KeyMatch.as_text(
+        KeyMatch.look_up(finetuned(plan).key, Storage(root)).details(Storage(root)), width
+    )
     parts = ("lambda: 0.1", "xnli: accuracy", "bitext phrasebook", "finetune/loss", "predicted=")
     assert all(part in text for part in parts)
 
@@ -80,7 +81,7 @@ def test_the_text_has_all_of_it_at_any_width(stored, width):
 def test_an_evaluation_names_the_trials_that_share_it(stored):
     plan, root = stored
     key = plan.trials[0].evaluations["retrieval"]  # without chance: both seeds share it
-    facts = details(look_up(key, Storage(root)), Storage(root))
+    facts = KeyMatch.look_up(key, Storage(root)).details(Storage(root))
     assert (facts["sort"], facts["state"], facts["seconds"]) == ("evaluation", "done", 2.0)
     assert facts["path"] == f"{root}/ledger/{key}"
     sharing = [trial.key for trial in plan.trials if key in trial.evaluations.values()]
@@ -91,25 +92,25 @@ def test_an_evaluation_names_the_trials_that_share_it(stored):
 def test_a_stage_says_where_it_is_and_who_needs_it(stored):
     plan, root = stored
     made = next(stage for stage in plan.stages.values() if stage.kind == "pairs")
-    facts = details(look_up(made.key, Storage(root)), Storage(root))
+    facts = KeyMatch.look_up(made.key, Storage(root)).details(Storage(root))
     assert (facts["state"], facts["bytes"], facts["files"]) == ("stored", 5, {"data": 5})
     assert (facts["inputs"], facts["version"]) == (dict(made.inputs), made.version)
     assert facts["notes"] == {"word_pairs": 5}
     assert Path(facts["path"]).is_dir()
     assert facts["trials"]
-    assert "stage pairs" in as_text(facts, 80)
+    assert "stage pairs" in KeyMatch.as_text(facts, 80)
 
 
 def test_a_stage_of_no_plan_is_shown_and_several_keys_or_none_are_an_error(stored):
     storage = Storage(stored[1])
     storage.artifacts.make("text", "f" * 64, lambda place: {"lines": 3})
-    facts = details(look_up("ffffffffff", storage), storage)
+    facts = KeyMatch.look_up("ffffffffff", storage).details(storage)
     assert (facts["kind"], facts["grid"], facts["notes"]) == ("text", None, {"lines": 3})
     with pytest.raises(RaxalignError, match=r"show : \d+ keys begin like this") as error:
-        look_up("", storage)
+        KeyMatch.look_up("", storage)
     assert "and " in str(error.value).splitlines()[-1]
     with pytest.raises(RaxalignError, match="no trial, stage or evaluation"):
-        look_up("xyz", storage)
+        KeyMatch.look_up("xyz", storage)
 
 
 @pytest.fixture(scope="module")
@@ -121,9 +122,9 @@ def storage(tmp_path_factory):
 
 
 def compared(one, other):
-    sides = read_side(one), read_side(other)
-    found = differences(*sides)
-    return found, text_of(found, *sides, width=None)
+    sides = ComparedSide.read(one), ComparedSide.read(other)
+    found = Differences.between(*sides)
+    return found, found.text(*sides, width=None)
 
 
 @pytest.mark.parametrize(("by", "near", "apart"), [(0, 0, 0), (5e-7, 1, 0), (0.01, 0, 1)])
@@ -152,11 +153,11 @@ def test_what_only_one_has_is_named_and_what_is_not_there_is_refused(tmp_path):
     found, text = compared(one, other)
     assert list(map(len, found.only)) == [0, 1]
     assert f"only in {other}: znorm" in text
-    data = json.loads(as_json(found))
+    data = json.loads(found.json())
     assert (data["only_second"][0][1], data["causes"]) == ("znorm", {})
     for place, told in (("absent", "no such grid file or storage"), ("", "no grid has run in it")):
         with pytest.raises(RaxalignError, match=told):
-            read_side(str(tmp_path / place))
+            ComparedSide.read(str(tmp_path / place))
 
 
 def test_the_first_cause_of_other_keys_is_named_and_not_what_follows_from_it(tmp_path):
@@ -173,17 +174,17 @@ def test_the_first_cause_of_other_keys_is_named_and_not_what_follows_from_it(tmp
 
 def test_a_raised_version_is_a_cause(tmp_path, monkeypatch):
     path = str(write_grid(tmp_path, **SMALL))
-    before, version = read_side(path), Rotation.VERSION
+    before, version = ComparedSide.read(path), Rotation.VERSION
     monkeypatch.setattr(Rotation, "VERSION", version + 1)
-    found = differences(before, read_side(path))
+    found = Differences.between(before, ComparedSide.read(path))
     assert dict(found.causes) == {f"aligned rotation: VERSION {version} or {version + 1}": 1}
 
 
 def test_the_options_of_a_task_that_is_trained_with_a_method_are_a_cause(tmp_path):
     given = {"methods": ("finetune: {with_task: {task: xnli}}",), "sentences": "100"}
     before, after = (
-        read_side(str(write_grid(tmp_path, tasks=(f"xnli: {{{options}}}",), **given)))
+        ComparedSide.read(str(write_grid(tmp_path, tasks=(f"xnli: {{{options}}}",), **given)))
         for options in ("data: phrasebook", "data: phrasebook, epochs: 5")
     )
-    found = differences(before, after)
+    found = Differences.between(before, after)
     assert "tuned xnli: task.epochs 3 or 5" in found.causes

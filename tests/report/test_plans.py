@@ -12,8 +12,8 @@ from raxalign.analysis.cells import Cell
 from raxalign.cli import app
 from raxalign.errors import RaxalignError
 from raxalign.inspect.doctor import _devices
-from raxalign.inspect.plans import as_json, as_text
-from raxalign.inspect.status import status
+from raxalign.inspect.plans import PlanView
+from raxalign.inspect.status import Status
 from raxalign.options.run import RunConfig
 from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
@@ -50,7 +50,7 @@ def test_a_plan_says_what_falls_together_and_what_is_there(tmp_path):
     record(plan, Ledger(root), 0)
     (stage, *_) = of_kind(plan, "bitext")
     ArtifactStore(root).make("bitext", stage.key, lambda folder: {})
-    text = as_text(plan, Storage(root), RunConfig())
+    text = PlanView(plan, Storage(root), RunConfig()).text()
     assert "GPU memory" not in text
     counts = ("small: 8 points, 5 trials (1 cached)", "none: 1 trial", "finetune: 4 trials")
     shared = ("bitext (1 done)", "none: 4 points are 1 trial", "evaluations: 5 (1 done)")
@@ -62,17 +62,17 @@ def test_a_plan_says_what_the_largest_of_its_trainings_took_on_a_card(tmp_path):
     plan, root = plan_of(tmp_path), str(tmp_path / "storage")
     for gib, stage in enumerate(of_kind(plan, "aligned")):
         ArtifactStore(root).make("aligned", stage.key, lambda _, gib=gib: {GPU_BYTES: gib * 2**30})
-    text = as_text(plan, Storage(root), RunConfig())
+    text = PlanView(plan, Storage(root), RunConfig()).text()
     assert f"GPU memory: {gib}.0 GiB for the largest training so far" in text
 
 
 def test_a_failure_counts_until_its_trial_is_done(tmp_path):
     plan, ledger = plan_of(tmp_path), Ledger(str(tmp_path / "storage"))
     ledger.fail(plan.trials[0].key, {"message": "out of memory"})
-    state = status(plan, ledger)
+    state = Status.of(plan, ledger)
     assert (state.done, len(state.failed), state.missing) == (0, 1, 4)
     record(plan, ledger, 0)
-    state = status(plan, ledger)
+    state = Status.of(plan, ledger)
     assert (state.done, state.failed, state.missing, state.evaluations_done) == (1, {}, 4, 1)
 
 
@@ -83,7 +83,7 @@ def test_json_has_the_bytes_on_disk_and_what_was_not_kept(tmp_path):
     for key in keys:
         store.make("aligned", key, lambda folder: {"size": (folder / "x").write_bytes(b"xyz")})
     Storage(store.root).drop("aligned", keys[0], "run.keep: none")
-    data = json.loads(as_json(plan, Storage(root), RunConfig(keep="none")))
+    data = json.loads(PlanView(plan, Storage(root), RunConfig(keep="none")).json())
     stages = {stage["key"]: stage for stage in data["stages"]}
     assert [stages[key]["done"] for key in keys] == [False, True]
     assert [stages[key]["dropped"] for key in keys] == [True, False]
@@ -251,17 +251,17 @@ def plan(tmp_path):
 def test_a_trial_with_nothing_to_run_is_neither_done_nor_to_run(plan, tmp_path):
     storage, run = Storage(str(tmp_path / "storage")), RunConfig()
     ledger = storage.ledger
-    text = as_text(plan, storage, run)
+    text = PlanView(plan, storage, run).text()
     assert "small: 3 points, 3 trials (0 cached)" in text
     assert "note: 1 evaluation is untouched and will not run" in text
-    assert '"cached": 0' in as_json(plan, storage, run)
-    state = status(plan, ledger)
+    assert '"cached": 0' in PlanView(plan, storage, run).json()
+    state = Status.of(plan, ledger)
     assert (state.trials, state.missing, state.idle) == (2, 2, 1)
     for one in plan.trials:
         for key in one.evaluations.values():
             ledger.write(key, {"key": key, "scores": [], "params": {}, "seconds": 1.0}, None)
-    assert "3 trials (2 cached)" in as_text(plan, storage, run)
-    assert status(plan, ledger).text(plan) == (
+    assert "3 trials (2 cached)" in PlanView(plan, storage, run).text()
+    assert Status.of(plan, ledger).text(plan) == (
         "small: 2 of 2 trials done, 0 failed, 0 to run; 2 of 2 evaluations; 1 more have nothing"
         " to run"
     )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from raxalign.inspect.plans import as_text
+from raxalign.inspect.plans import PlanView
 from raxalign.plan.values.results import rows
 from raxalign.report.compose import compose
 from raxalign.report.studies import best_lines, plan_lines, status_lines
@@ -70,7 +70,7 @@ def test_tables_have_confirmed_points_alone_and_mark_them(document):
 
 def test_a_plan_says_at_most_how_many_trials_and_their_time(tmp_path):
     opened = open_search(search_grid(tmp_path, "trials: 6, confirm: 2"))
-    lines = as_text(opened.plan, opened.storage, opened.grid.run).splitlines()
+    lines = PlanView(opened.plan, opened.storage, opened.grid.run).text().splitlines()
     assert "nothing is left to run (without the trials of searches)" in lines
     assert plan_lines(opened.plan, opened.storage) == [
         "search finetune de, 100 sentences: at most 6 trials, then the best point with 2 fresh"

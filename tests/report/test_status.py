@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from raxalign.cli import app
-from raxalign.inspect.status import watched
+from raxalign.inspect.status import Status
 from raxalign.plan.load import open_grid
 from raxalign.store.ledger import Ledger
 from tests.ledgers import fill_all, made_up
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 def test_watch_shows_what_changes_and_ends_with_the_grid(tmp_path: Path) -> None:
     opened, _ = made_up(tmp_path, methods=("none: {}", "rotation: {}"), more="")
     empty = open_grid(opened.grid.path, storage=str(tmp_path / "other"))
-    shown = watched(empty)
+    shown = Status.watched(empty)
     first = next(shown)
     assert first.startswith("small: 0 of ")
     fill_all(empty.storage.ledger, opened)

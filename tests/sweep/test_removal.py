@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from raxalign.inspect.plans import as_text
-from raxalign.inspect.status import status
+from raxalign.inspect.plans import PlanView
+from raxalign.inspect.status import Status
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.stored import StoredPlans
 from raxalign.plan.values.results import rows
@@ -113,11 +113,11 @@ def test_a_finished_grid_drops_when_it_is_run_again_and_says_how_much(finished):
 
 def test_plan_and_status_tell_dropped_from_never_made(finished):
     drop_weights(with_keep(finished, "none"))
-    text = as_text(finished.plan, Storage(finished.root), finished.run)
+    text = PlanView(finished.plan, Storage(finished.root), finished.run).text()
     assert "2 finetune" not in text
     assert "(0 done, 2 not kept)" in text
     assert "nothing is left to run" in text
-    told = status(finished.plan, Ledger(finished.root)).text(finished.plan)
+    told = Status.of(finished.plan, Ledger(finished.root)).text(finished.plan)
     assert "the weights of 6 stages were not kept (run.keep)" in told
 
 

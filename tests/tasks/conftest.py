@@ -14,7 +14,7 @@ import torch
 from raxalign.analysis.cells import MEANS
 from raxalign.catalog import catalog
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.measured import declaration
+from raxalign.measured import Measured
 from raxalign.plan.values.predictions import samples_of
 from raxalign.tasks.base import Outcome, Task
 from tests.tiny import tiny_bert
@@ -35,11 +35,11 @@ def held_to_declaration(kind: type[Task]) -> Callable[..., Outcome]:
         unknown = {
             score.metric
             for score in outcome.scores
-            if declaration(kind.metrics, score.metric) is None
+            if Measured.find(kind.metrics, score.metric) is None
         }
         assert not unknown, f"{kind.__name__}.metrics lacks {sorted(unknown)}"
         for score in outcome.scores:
-            declared = declaration(kind.metrics, score.metric)
+            declared = Measured.find(kind.metrics, score.metric)
             assert declared is not None
             fault = declared.fault(score.value, mean=score.lang in MEANS)
             assert not fault, f"{kind.__name__}: {score.metric} {fault}"
@@ -57,7 +57,7 @@ def refuse_other_samples(kind: type[Task], outcome: Outcome) -> None:
         if score.lang not in MEANS
     }
     for name, sample in samples_of(kind.metrics, outcome.predictions, found).items():
-        declared = declaration(kind.metrics, name[1])
+        declared = Measured.find(kind.metrics, name[1])
         assert declared is not None
         if sample is not None:
             assert sample.value == pytest.approx(found[name], abs=1e-9), f"{kind.__name__}: {name}"

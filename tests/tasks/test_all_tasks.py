@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from raxalign.catalog import catalog
-from raxalign.measured import declaration
+from raxalign.measured import Measured
 from raxalign.tasks.slots import Slots
 from raxalign.tasks.taggers.task import TaggingTask
 from raxalign.tasks.vectors.frame import VectorTask
@@ -106,7 +106,7 @@ def examples(name):
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_metric_has_one_declaration_and_one_sentence(kind):
     task = KINDS[kind]
-    declared, main = task.metrics, declaration(task.metrics, task.main_metric)
+    declared, main = task.metrics, Measured.find(task.metrics, task.main_metric)
     assert (main.name, main.role) == (task.main_metric, "score")
     for entry in declared:
         assert re.fullmatch(r"[A-Z](?:(?!\. [A-Z]).)*\.", entry.about), entry

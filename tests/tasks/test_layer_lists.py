@@ -6,7 +6,7 @@ import torch
 
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.errors import RaxalignError
-from raxalign.measured import declaration
+from raxalign.measured import Measured
 from raxalign.pairing.schema import types_schema, write_types
 from raxalign.sample import of_layers
 from raxalign.tasks.vectors.frame import OnePass
@@ -109,9 +109,9 @@ def test_what_does_not_fit_is_read_again(aligned, monkeypatch):
 def test_a_list_reads_the_layers_of_all_its_entries():
     task = made("sentence_retrieval", layers=[1, "3-4"])
     assert task.reads(4).layers == {1, 3, 4}
-    assert declaration(task.metrics, "layer3-4_accuracy").role == "part"
-    assert declaration(task.metrics, "layer3_accuracy_pairs").role == "count"
-    assert declaration(task.metrics, "layer3_nothing") is None
+    assert Measured.find(task.metrics, "layer3-4_accuracy").role == "part"
+    assert Measured.find(task.metrics, "layer3_accuracy_pairs").role == "count"
+    assert Measured.find(task.metrics, "layer3_nothing") is None
 
 
 @pytest.mark.parametrize(

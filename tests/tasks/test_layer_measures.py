@@ -11,7 +11,7 @@ import torch
 from raxalign.catalog import catalog
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.errors import RaxalignError
-from raxalign.measured import declaration
+from raxalign.measured import Measured
 from raxalign.plan.values.predictions import samples_of
 from raxalign.tasks import representation
 from raxalign.tasks.representation import Representation
@@ -138,7 +138,7 @@ def test_every_value_of_a_pair_measure_is_the_mean_of_its_predictions(tmp_path, 
     assert found["mexa"] == found["layer2_mexa"]
     assert sample_of(table, "mexa").value == pytest.approx(found["mexa"], abs=1e-12)
     for name, value in found.items():
-        assert not declaration(Representation.metrics, name).fault(value)
+        assert not Measured.find(Representation.metrics, name).fault(value)
 
 
 def test_sentences_are_read_as_sentence_retrieval_reads_them(tmp_path, aligned):
@@ -208,7 +208,7 @@ def test_methods_say_how_they_move_a_language(kind, params, motion):
     assert plugin(plugin.Params.model_validate(params)).effect().motion == motion
     stay = {"any": (), "rigid": ("cka",), "rotation": ("cka", "anisotropy")}[motion]
     for name in ("cka", "anisotropy", "mexa"):
-        assert declaration(Representation.metrics, f"layer3_{name}").stays(motion) == (
+        assert Measured.find(Representation.metrics, f"layer3_{name}").stays(motion) == (
             name in stay
         ), name
 
@@ -222,5 +222,5 @@ def test_rounding_apart_a_rotation_leaves_what_is_declared(tmp_path, aligned):
     by_rank = ("probe", "mexa", "retrieval", "hubness")  # which may stay by chance
     for name in before:
         below = name.startswith(("layer0", "layer1"))
-        stays = declaration(Representation.metrics, name).stays("rotation") or below
+        stays = Measured.find(Representation.metrics, name).stays("rotation") or below
         assert (abs(before[name] - after[name]) < 1e-5) == stays or name.endswith(by_rank)

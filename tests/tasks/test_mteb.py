@@ -11,7 +11,7 @@ from datasets import Dataset
 
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.errors import DataError, GridError, RaxalignError
-from raxalign.measured import declaration
+from raxalign.measured import Measured
 from raxalign.options.sources import LocalFile, RemoteData
 from raxalign.plan.load import open_grid
 from raxalign.tasks.base import TaskInputs
@@ -86,7 +86,7 @@ def test_tasks_weigh_the_same_whatever_the_number_of_their_subsets(encoder, tmp_
     found = values(outcome, "de")
     parts = [found[f"main_score_of_{name}"] for name in ("NTREXBitextMining", "OwnTopics")]
     assert found["main_score"] == pytest.approx(np.mean(parts))
-    sample = declaration(Mteb.metrics, "main_score").sample(outcome.predictions, "main_score")
+    sample = Measured.find(Mteb.metrics, "main_score").sample(outcome.predictions, "main_score")
     assert sample.value == pytest.approx(found["main_score"], abs=1e-9)
     assert len(sample.units) == 10  # five rows of each task, in whichever direction
     topics = rows_of(outcome, task="OwnTopics")
@@ -124,7 +124,7 @@ def test_a_task_without_scores_per_example_has_its_value_and_no_sample(encoder):
     assert 0 <= values(outcome, "de")["main_score_of_OwnGroups"] <= 1
     sampled = dict.fromkeys(("main_score", "main_score_of_OwnGroups", "main_score_of_OwnPairs"))
     for name in sampled:
-        sampled[name] = declaration(Mteb.metrics, name).sample(outcome.predictions, name)
+        sampled[name] = Measured.find(Mteb.metrics, name).sample(outcome.predictions, name)
     assert [sample is not None for sample in sampled.values()] == [False, False, True]
 
 

@@ -23,7 +23,7 @@ from raxalign.config.axes import Axis
 from raxalign.config.grid import Grid
 from raxalign.config.specs import MethodSpec, Spec
 from raxalign.errors import Fault, GridError
-from raxalign.measured import declaration
+from raxalign.measured import Measured
 from raxalign.methods.base import Method, Needs
 from raxalign.options.params import BaseParams
 from raxalign.plan.expansion.data import (
@@ -167,7 +167,7 @@ def _objective(grid: Grid, name: str, languages: tuple[str, ...]) -> SearchMetri
     spec = next(spec for spec in grid.tasks if spec.name == task)
     added = next((entry for entry in spec.metrics if entry.name == metric), None)
     reported = catalog("tasks")[spec.kind].metrics
-    declared = declaration(reported, metric) if added is None else catalog("metrics")[added.kind]
+    declared = Measured.find(reported, metric) if added is None else catalog("metrics")[added.kind]
     assert declared is not None, "the grid file is refused otherwise"
     return SearchMetric(task, lang, metric, declared.better == "lower")
 
@@ -178,7 +178,7 @@ def _why_not(grid: Grid, trial: Trial, stages: Mapping[str, Stage], objective: S
     spec = next(spec for spec in grid.tasks if spec.name == task)
     if task not in trial.evaluations:
         return f"{task} reads nothing that {trial.method} changes"
-    if declaration(catalog("tasks")[spec.kind].metrics, metric) is None:
+    if Measured.find(catalog("tasks")[spec.kind].metrics, metric) is None:
         return f"{metric} is computed after the evaluation"
     stage = stages[trial.evaluations[task]]
     if "trained" not in stage.inputs:

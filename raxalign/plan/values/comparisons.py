@@ -23,7 +23,7 @@ from raxalign.analysis.significance import (
 )
 from raxalign.catalog import catalog
 from raxalign.errors import RaxalignError
-from raxalign.measured import Measured, undeclared
+from raxalign.measured import Measured
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.numbers import NumberFormat
@@ -44,7 +44,7 @@ NO_PREDICTIONS = "no predictions"
 OTHER_LANGUAGES = "other languages"
 LEFT = "not aligned, and left as it is"
 """Why a value of a language is not compared that readouts were not fitted for."""
-_NEUTRAL = undeclared("")
+_NEUTRAL = Measured.undeclared("")
 
 
 @dataclass(frozen=True)

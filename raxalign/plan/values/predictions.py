@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from raxalign.analysis.cells import MEANS, Cell, Name
 from raxalign.analysis.significance import Runs
 from raxalign.lazy import pa, pc
-from raxalign.measured import Measured, at_layers, declaration
+from raxalign.measured import Measured
 from raxalign.plan.metrics import by_language
 from raxalign.plan.plan import Plan
 from raxalign.sample import Sample, of_layers
@@ -177,10 +177,10 @@ def samples_of(
     found: dict[tuple[str, str, str], Sample | None] = {}
     for lang, metric, split in wanted:
         found[lang, metric, split] = None
-        declared = declaration(metrics, metric)
+        declared = Measured.find(metrics, metric)
         if declared is None or declared.sample is None:
             continue
-        label, name = at_layers(metric) if layered else ("", metric)
+        label, name = Measured.at_layers(metric) if layered else ("", metric)
         of_splits = of_lang(label, lang)
         rows = _where(of_splits, "split", split)
         if len(rows) and declared.on_dev and split != "dev":

@@ -435,7 +435,7 @@ def write_questions(
             spans_Q2[numbers] = [span_of(placed[number], pieces) for number in numbers]
             yield pieces
 
-    with collecting() as found:  # the trainings that read the pieces count the unknown ones
+    with Caveats.collecting() as found:  # the trainings that read the pieces count the unknown ones
         asked = TextPieces.read(tokenizer, [row.question for row in placed], lang)
         for name, texts in ((_ASKED, asked), (_CONTEXTS, contexts())):
             _write(folder / name, texts)

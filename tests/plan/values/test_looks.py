@@ -16,7 +16,7 @@ from raxalign.plan.values.claims import judged_in
 from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.scoreboard import Scoreboard, table_of
 from raxalign.report.answer import stored_answer
-from raxalign.report.compared import as_text, comparison_rows, rankings
+from raxalign.report.compared import Ranking, as_text, comparison_rows
 from tests.grids import write_grid
 from tests.ledgers import fill_all, made_up, words
 from tests.report.material import results_of
@@ -134,7 +134,7 @@ def test_ranks_differ_from_the_baseline_where_the_table_says_so(few):
     shown = [e for e in compared_cells(results, few, None) if table_of(e.name) == table]
     for verdict in ("better", "cannot tell"):
         said = [replace(e, verdict=verdict) if e.baseline else e for e in shown]
-        (ranking,) = rankings(pairs, said)
+        (ranking,) = Ranking.of(pairs, said)
         last = next(
             rank
             for cell, rank in zip(ranking.cells, ranking.ranks, strict=True)

@@ -3,8 +3,8 @@
 import pytest
 
 from raxalign.api import run
-from raxalign.inspect.plans import as_json, as_text
-from raxalign.inspect.status import status
+from raxalign.inspect.plans import PlanView
+from raxalign.inspect.status import Status
 from raxalign.plan.load import open_grid
 from raxalign.plan.values.results import rows
 from raxalign.sweep.tracker import TrackedGrid
@@ -35,10 +35,10 @@ def opened(empty, proxy):
 
 
 def test_a_plan_of_many_trials_asks_ten_times_at_most(opened, proxy):
-    assert "115 trials" in as_text(opened.plan, opened.storage, opened.run)
+    assert "115 trials" in PlanView(opened.plan, opened.storage, opened.run).text()
     assert len(proxy.requests) <= 10
     proxy.requests.clear()
-    as_json(opened.plan, opened.storage, opened.run)
+    PlanView(opened.plan, opened.storage, opened.run).json()
     assert len(proxy.requests) <= 10
 
 
@@ -46,7 +46,7 @@ def test_the_state_of_many_trials_asks_ten_times_at_most(opened, proxy):
     ledger = opened.storage.ledger
     ledger.fail(opened.plan.trials[5].key, {"message": "no"})
     proxy.requests.clear()
-    found = status(opened.plan, ledger)
+    found = Status.of(opened.plan, ledger)
     assert (found.trials, found.done) == (115, 0)
     assert [*found.failed.values()] == ["no"]
     assert len(proxy.requests) <= 10
@@ -62,10 +62,13 @@ def test_what_is_done_is_seen_by_listings(opened, proxy):
     for key in keys:
         score = {"lang": "de", "metric": "accuracy", "split": "test", "value": 0.5}
         ledger.write(key, {"params": {}, "scores": [score], "seconds": 1.0}, None)
-    text = as_text(plan, opened.storage, opened.run)
+    text = PlanView(plan, opened.storage, opened.run).text()
     assert f"evaluations: 115 ({len(set(keys))} done)" in text
     assert len(rows(plan, ledger)) == 9
-    for read in (lambda: as_text(plan, opened.storage, opened.run), lambda: rows(plan, ledger)):
+    for read in (
+        lambda: PlanView(plan, opened.storage, opened.run).text(),
+        lambda: rows(plan, ledger),
+    ):
         proxy.requests.clear()
         read()
         assert len(proxy.requests) <= 10
@@ -87,8 +90,8 @@ def test_a_finished_grid_asks_ten_times_at_most(empty, proxy, monkeypatch):
     assert len(proxy.requests) <= 10
     plan = opened.plan
     looks = {
-        "plan": lambda: as_text(plan, opened.storage, opened.run),
-        "status": lambda: status(plan, ledger),
+        "plan": lambda: PlanView(plan, opened.storage, opened.run).text(),
+        "status": lambda: Status.of(plan, ledger),
         "results": lambda: rows(plan, opened.storage.ledger),
     }
     for name, look in looks.items():
