@@ -56,13 +56,14 @@ def test_the_column_for_languages_like_these_is_shown_where_it_is_asked_for(resu
 @pytest.mark.usefixtures("undrawn")
 def test_the_report_draws_the_ranks_of_three_methods_and_not_of_two(results, made, tmp_path):
     tested = with_tests(results, made[1])
-    (part,) = share("ranks", tested, ledger=made[1], figures=tmp_path).parts
+    _, part = share("languages", tested, ledger=made[1], figures=tmp_path).parts
     (figure,) = part.figures
     assert figure.name == "ranks-retrieval"
     assert "(corrected over 10 comparisons)" in figure.caption, "those of the table"
     assert "all pairs (15 comparisons)" in figure.caption
     two = replace(results, cells=results.cells[:2])
-    assert not share("ranks", two, ledger=made[1], figures=tmp_path).parts
+    parts = share("languages", two, ledger=made[1], figures=tmp_path).parts
+    assert [part.anchor for part in parts] == ["languages"]
 
 
 def test_groups_of_a_ranking_are_places_in_its_own_order(results, made):

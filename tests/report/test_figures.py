@@ -179,7 +179,7 @@ def test_the_front_of_pivot_and_transfer_links_what_no_other_method_beats_in_bot
         for method, (pivot, other) in values.items()
         for lang, value in (("en", pivot), ("de", other), ("fr", other))
     ]
-    (panel,) = section("transfer", Scoreboard.of(found, PLAN)).pareto_panels()
+    (panel,) = section("curves", Scoreboard.of(found, PLAN)).pareto_panels()
     shown = {cloud.label: (cloud.x[0] / 100, cloud.y[0] / 100) for cloud in panel.series}
     assert shown == {method: pytest.approx(both) for method, both in values.items()}
     ends = [tuple(round(number) for number in link) for link in panel.links]

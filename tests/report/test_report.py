@@ -286,7 +286,7 @@ def test_dev_chooses_and_its_test_value_is_shown(tested: Scoreboard) -> None:
 
 
 def test_retrieval_against_transfer_says_its_n(results: Scoreboard) -> None:
-    transfer = section("transfer", results)
+    transfer = section("curves", results)
     (panel,) = transfer.transfer_panels(8)
     assert [cloud.label for cloud in panel.series] == ["none", "rotation", "finetune"]
     assert all(len(cloud.x) == 3 for cloud in panel.series)
@@ -311,7 +311,7 @@ def test_figures_of_a_task_without_test_say_dev(made: Any) -> None:
     opened, ledger = made
     dev = [row for row in rows(opened.plan, ledger) if row["split"] == "dev"]
     results = Scoreboard.of(dev, opened.plan)
-    (gain,) = section("transfer", results).gain_panels()
+    (gain,) = section("curves", results).gain_panels()
     assert gain.title == "xnli (dev set)"
     langs = {row["lang"] for row in dev if (row["method"], row["task"]) == ("none", "xnli")}
     assert set(gain.series[0].names) == langs - {"en"}

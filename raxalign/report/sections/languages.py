@@ -1,32 +1,45 @@
-"""Every method in every language: a figure per task."""
+"""Every method in every language, and the ranks of methods where a table has more than two, in the
+manner of critical-difference diagrams, from the comparisons of all pairs.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from typing import final
 
 from raxalign.analysis.cells import MEANS
 from raxalign.measured import spoken
-from raxalign.plan.values.scoreboard import TableKey
+from raxalign.plan.values.comparisons import ALL, Compared, comparisons
+from raxalign.plan.values.scoreboard import TableKey, table_of
+from raxalign.report.compared import Ranking
 from raxalign.report.document import Part, Share, caption
 from raxalign.report.drawing import Panel, Series, Sketch
 from raxalign.report.sections.base import Section
 from raxalign.report.tables import ShownLines
 
 _MOST_DOTS = 80  # of a panel
+_MOST_RANKED = 12  # methods whose pairs are all tested for the page
 
 
 @final
 class Languages(Section):
-    """A figure per task: the value of each method in each language, with its interval."""
+    """A figure per task: the value of each method in each language, with its interval; and one of
+    the mean of each method over its rank, with the interval of the rank, and lines that join
+    neighbours of which no two differ significantly.
+    """
 
     VERSION = 1
     place = 8
 
     def share(self) -> Share | None:
         """Return the figures; None where every value is over too few pairs."""
-        sketches = map(self._sketch, self.results.leading_tables())
-        return self.one_part(Part("languages", "Methods by language"), sketches)
+        tables = self.results.leading_tables()
+        every = self.one_part(Part("languages", "Methods by language"), map(self._sketch, tables))
+        ranked = self.one_part(Part("ranks", "Ranks of methods"), self._ranked(tables))
+        parts = (part for share in (every, ranked) if share is not None for part in share.parts)
+        shown = tuple(parts)
+        return Share(shown) if shown else None
 
     def _sketch(self, table: TableKey) -> Sketch:
         results, (task, metric, split) = self.results, table
@@ -48,3 +61,40 @@ class Languages(Section):
         about = caption("by_language", split=split) + shown.one_per_method
         about += shown.untouched(task)
         return Sketch(f"languages-{task}", f"{task}: {spoken(metric)}", about, panels)
+
+    def _ranked(self, tables: Sequence[TableKey]) -> Iterator[Sketch]:
+        """Yield the figures of tables that have three to twelve methods which are tested."""
+        results = self.results
+        if Ranking.FEWEST <= len(results.cells) <= _MOST_RANKED:
+            pairs = comparisons(
+                results.cells, results.plan, self.material.ledger, baseline=ALL, tables=tables
+            )
+            for table in tables:
+                yield self._of_ranks(table, [e for e in pairs if table_of(e.name) == table])
+
+    def _of_ranks(self, table: TableKey, entries: list[Compared]) -> Sketch:
+        task, metric, _ = table
+        shown = [e for e in self.results.compared if table_of(e.name) == table]
+        found = [r for r in Ranking.of(entries, shown) if any(e.tested for e in entries)]
+        panels = [self._ranks(ranking, table) for ranking in found]
+        numbers = [sum(entry.tested for entry in family) for family in (shown, entries)]
+        about = caption("ranks", marked=numbers[0], pairs=numbers[1])
+        return Sketch(f"ranks-{task}", f"{task}: {spoken(metric)}", about, panels)
+
+    def _ranks(self, ranking: Ranking, table: TableKey) -> Panel:
+        results, axis = self.results, self.results.axis(*table[:2])
+        scale, series = results.unit(*table[:2]).scale, list[Series]()
+        dots: list[tuple[float, float]] = []
+        names = list(dict.fromkeys(results.named(cell) for cell in results.cells))
+        for cell, rank in zip(ranking.cells, ranking.ranks, strict=True):
+            label, mean = results.named(cell), cell.mean_name(*table)
+            assert mean is not None, "cells are ranked by their means"
+            x, y, ends = rank.rank, scale * cell.values[mean].mean, (rank.best, rank.worst)
+            dots.append((x, y))
+            series.append(Series(label, (x,), (y,), (), "dots", names.index(label), (), (ends,)))
+        links = [(*dots[group[0]], *dots[group[-1]]) for group in ranking.groups]
+        first = ranking.cells[0]
+        size = f", {first.sentences:,} pairs" if first.sentences else ""
+        title = f"{first.encoder}{size}" if results.several_encoders or size else ""
+        ticks = range(1, len(dots) + 1)
+        return Panel(title, "rank", axis, series, links=links, ticks=ticks)
