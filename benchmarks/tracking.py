@@ -36,7 +36,7 @@ from raxalign.sweep.events import Began, JobEnded
 from raxalign.sweep.tracker import Tracker
 from raxalign.tracking.client import Target
 from raxalign.tracking.recorder import Recorder, SeenTrial
-from raxalign.tracking.runs import trial_run
+from raxalign.tracking.runs import PlanRuns
 
 GRID = """
 name: tracked
@@ -128,7 +128,7 @@ def _write(plan: Plan, target: Target) -> None:
     client = MlflowClient(target.uri)
     experiment = client.create_experiment("bare")
     for trial in plan.trials:
-        wanted, now = trial_run(plan, trial), int(time.time() * 1000)
+        wanted, now = PlanRuns(plan).trial(trial), int(time.time() * 1000)
         run = client.create_run(experiment, run_name=wanted.name, tags=dict(wanted.tags))
         points = Spool(target.storage, trial.key).read()
         metrics = [Metric(f"m{i}", i, now, 0) for i in range(METRICS)]

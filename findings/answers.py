@@ -21,8 +21,8 @@ from raxalign.analysis.significance import (
     lies_within,
     union,
 )
-from raxalign.config.specs import EncoderSpec
-from raxalign.plan.estimates import seconds_by_key
+from raxalign.config.specs import Spec
+from raxalign.plan.estimates import Times
 from raxalign.plan.load import Opened
 from raxalign.plan.stage import Stage
 from raxalign.plan.values.predictions import Predictions
@@ -156,7 +156,7 @@ class _Reader:
         self._cells = Cell.grouped(rows(plan, ledger), plan.pivot, plan.measured)
         self._predictions = Predictions(opened.plan, ledger)
         self._encoders = opened.grid.encoders
-        self._seconds = seconds_by_key(opened.plan, opened.storage)
+        self._seconds = Times(opened.plan, opened.storage).by_key()
 
     def answered(self, claim: Claim) -> Answered:
         """Return the answers to a claim, without a correction, and what they took."""
@@ -202,7 +202,7 @@ class _Reader:
         return self._predictions.pairs_up(cells_of[1], cells_of[0], names.pop())
 
 
-def encoders_of(specs: Sequence[EncoderSpec], options: Mapping[str, object]) -> list[str]:
+def encoders_of(specs: Sequence[Spec], options: Mapping[str, object]) -> list[str]:
     """Return the labels of the encoders that have the options; they differ in their seed alone.
 
     Raises ValueError where no encoder has the options, or where the options leave more open than
@@ -216,7 +216,7 @@ def encoders_of(specs: Sequence[EncoderSpec], options: Mapping[str, object]) -> 
     rest = {(spec.kind, spec.params.model_copy(update={"seed": None})) for spec in found}
     if len({repr(entry) for entry in rest}) != 1:
         raise ValueError(f"{dict(options)} must choose one encoder and its seeds: {found}")
-    return [spec.label for spec in found]
+    return [spec.name for spec in found]
 
 
 def pooled(several: Sequence[Runs]) -> Runs:

@@ -16,7 +16,7 @@ from findings.claims import CLAIMS
 from findings.entries import common_entries
 from findings.questions import Question
 from raxalign.analysis.significance import ContrastTest, Spread, TrainedSide
-from raxalign.plan.estimates import seconds_by_key
+from raxalign.plan.estimates import Times
 from raxalign.plan.load import Opened
 
 
@@ -45,7 +45,7 @@ class Ran:
         if not records or (missing and not partly):
             return None
         latest = max(record["created"] for record in records.values())
-        took = seconds_by_key(opened.plan, opened.storage)
+        took = Times(opened.plan, opened.storage).by_key()
         day = datetime.fromtimestamp(latest, UTC).date().isoformat()
         return cls(day, len(took), round(sum(took.values()), 1), common_entries(opened), missing)
 

@@ -136,7 +136,7 @@ class Spec:
         return replace(self, name=label) if others else self
 
     @classmethod
-    def metrics(cls, node: Node, faults: Faults) -> tuple[Self, ...]:
+    def read_metrics(cls, node: Node, faults: Faults) -> tuple[Self, ...]:
         """Read the metrics that are added to a task's own, in the order of the file.
 
         ``[macro_f1]`` names kinds; ``{p3: {kind: precision_at, k: 3}}`` names metrics, whose kind
@@ -391,7 +391,7 @@ class TaskSpec(Spec):
         for name, node, entries in _named(section, faults):
             own = entries.get("languages")
             chosen, unseen = _chosen(own, known, pivot, faults) if own else (None, ())
-            metrics = Spec.metrics(entries["metrics"], faults) if "metrics" in entries else ()
+            metrics = Spec.read_metrics(entries["metrics"], faults) if "metrics" in entries else ()
             kind = _kind_of(name, node, entries)
             read = Spec.read("tasks", kind, node, entries, faults, also)
             if faults.check_name(node, name) and read is not None:

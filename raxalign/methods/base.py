@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from raxalign.corpora.readers.inspection import FileRead, read_dictionaries
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.sentence_config import SentencePooling
+from raxalign.encoders.models.vectors import SentencePooling
 from raxalign.measured import Motion
 from raxalign.options.params import BaseParams, PlugIn, path_fields
 from raxalign.options.sources import Source

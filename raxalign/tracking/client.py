@@ -153,11 +153,11 @@ class Target:
         """Set a database aside that came with a storage from another folder. Who opens the store
         copies again what the ledger has.
         """
-        if (database := self.database) is None or self.moved_from is None:
+        if (database := self.database) is None or _former_place(database) is None:
             return
         kept = database.with_name(f"{database.name}.moved-{secrets.token_hex(3)}")
         with turn(_lock(database)):
-            if (former := self.moved_from) is None:  # another process has done it
+            if (former := _former_place(database)) is None:  # another process has done it
                 return
             database.rename(kept)
         for marker in (database.parent / "tracked").glob("*"):

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raxalign.arrays import word_pieces
+from raxalign.caveats import Caveats
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.encoders.models import pieces as made_pieces
 from raxalign.encoders.models.pieces import Pieces, read_template, write_pieces

@@ -7,7 +7,7 @@ import pytest
 
 from raxalign.encoders.models.folder import config_footprint, footprint_of
 from raxalign.inspect.plans import Disk, PlanView, Stock
-from raxalign.plan.estimates import duration, roughly
+from raxalign.plan.estimates import Forecast, Times, duration, roughly
 from raxalign.plan.load import open_grid
 from raxalign.plan.values.retention import weights_of
 from tests.grids import small_plan, write_grid

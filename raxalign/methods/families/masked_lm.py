@@ -44,7 +44,8 @@ class MaskedLM(MaskedWords, Generic[RowsT]):
 
     def lay_out(self, rows: Rows, masks: Masks) -> Packed:
         """Return some rows as the encoder reads them."""
-        return self.encoder.lay_out([masks.applied(rows)])
+        found: Packed = self.encoder.lay_out([masks.applied(rows)])
+        return found
 
 
 class MaskedLMParams(TrainedParams):
