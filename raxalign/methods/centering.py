@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import final
 
-from raxalign.encoders.models.aligned import Affine
+from raxalign.encoders.models.transforms import Affine
 from raxalign.methods.base import Effect
 from raxalign.methods.families.text import TextMethod
 from raxalign.methods.statistics.moments import TextMoments

@@ -7,7 +7,8 @@ from typing import ClassVar, final
 from pydantic import Field
 
 from raxalign.encoders.base import Encoder
-from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform, Unit
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.transforms import Affine, Transform, Unit
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.families.text import TextMethod

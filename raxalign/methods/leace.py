@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import final
 
-from raxalign.encoders.models.aligned import Affine
+from raxalign.encoders.models.transforms import Affine
 from raxalign.lazy import torch
 from raxalign.methods.families.text import JointTextMethod
 from raxalign.methods.statistics.moments import TextMoments

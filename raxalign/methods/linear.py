@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, final
 
 from raxalign.encoders.base import Encoder
-from raxalign.encoders.models.aligned import Affine, Transform
+from raxalign.encoders.models.transforms import Affine, Transform
 from raxalign.lazy import torch
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.families.word_map import (

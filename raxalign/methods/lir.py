@@ -6,7 +6,7 @@ from typing import final
 
 from pydantic import Field
 
-from raxalign.encoders.models.aligned import Affine
+from raxalign.encoders.models.transforms import Affine
 from raxalign.errors import RaxalignError
 from raxalign.lazy import torch
 from raxalign.methods.families.text import TextMethod, without_span

@@ -7,8 +7,9 @@ from typing import final
 from pydantic import Field
 
 from raxalign.encoders.base import Encoder
-from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.token_means import Reading, means_of
+from raxalign.encoders.models.transforms import Affine, Transform
 from raxalign.encoders.models.vectors import Block, parse_blocks
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
 from raxalign.methods.families import wording

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import ClassVar, final
 
 from raxalign.encoders.base import Encoder
-from raxalign.encoders.models.aligned import Transform
+from raxalign.encoders.models.transforms import Transform
 from raxalign.methods.base import Effect, MethodInputs
 from raxalign.methods.families.word_map import (
     Fitting,

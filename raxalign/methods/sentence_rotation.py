@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import final
 
 from raxalign.encoders.base import Encoder
-from raxalign.encoders.models.aligned import Transform
+from raxalign.encoders.models.transforms import Transform
 from raxalign.methods.base import Effect, MethodInputs, Needs
 from raxalign.methods.families.word_map import Fitting, MapMethod, MapParams
 from raxalign.methods.statistics.moments import Moments, sentence_pair_means

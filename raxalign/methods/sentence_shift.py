@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import final
 
 from raxalign.encoders.base import Encoder
-from raxalign.encoders.models.aligned import Transform
-from raxalign.encoders.models.transforms import Affine
+from raxalign.encoders.models.transforms import Affine, Transform
 from raxalign.errors import RaxalignError
 from raxalign.lazy import torch
 from raxalign.methods.base import Effect, MethodInputs, Needs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import final
 
-from raxalign.encoders.models.aligned import Affine
+from raxalign.encoders.models.transforms import Affine
 from raxalign.methods.families.text import TextMethod
 from raxalign.methods.statistics.moments import TextMoments
 

@@ -18,7 +18,7 @@ from raxalign.config.options import read_options
 from raxalign.config.specs import CorpusSettings, PairsSpec, Spec, Split
 from raxalign.corpora.text.bitext import TooShort
 from raxalign.corpora.text.dataset import check_whole, read_metadata
-from raxalign.encoders.models.sentence_module import SentenceUse
+from raxalign.encoders.models.aligned import SentenceUse
 from raxalign.errors import DataError, DependencyError, RaxalignError
 from raxalign.languages import language, same_language
 from raxalign.options.params import BaseParams

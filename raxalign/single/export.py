@@ -12,9 +12,8 @@ from pathlib import Path
 
 from raxalign.catalog import PluginFile, catalog
 from raxalign.corpora.readers.repository import first_line
-from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.aligned import AlignedEncoder, SentenceUse
 from raxalign.encoders.models.sentence_config import SentenceConfig
-from raxalign.encoders.models.sentence_module import SentenceUse, layers_read, meets
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError, TransientError
@@ -151,7 +150,7 @@ def _possible(reading: _Reading, aligned: AlignedEncoder) -> bool:
     return (
         isinstance(encoder, TransformerEncoder)
         and not (pooling == "last" and encoder.trailing)
-        and (read == (aligned.n_layers,) or meets(aligned.transforms, read))
+        and (read == (aligned.n_layers,) or SentenceUse.meets(aligned.transforms, read))
     )
 
 
@@ -162,7 +161,7 @@ def _same(reading: _Reading, aligned: AlignedEncoder, use: SentenceUse) -> bool:
     return (
         _possible(reading, aligned)
         and parse_layers(reading[0], aligned.n_layers)
-        == layers_read(use, aligned.transforms, aligned.n_layers)
+        == use.layers_read(aligned.transforms, aligned.n_layers)
         and reading[1] in poolings
     )
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from raxalign.analysis.cells import MEANS, Cell, Name
 from raxalign.catalog import catalog
+from raxalign.encoders.models.aligned import SentenceUse
 from raxalign.encoders.models.loading import MODULES
-from raxalign.encoders.models.sentence_module import SentenceUse, layers_read
 from raxalign.languages import language, spellings
 from raxalign.measured import spoken
 from raxalign.options.run import BasePrecision, Precision
@@ -193,7 +193,7 @@ def _spoken(aligned: AlignedEncoder, use: SentenceUse, choices: Sequence[str]) -
     vectors of an encoder depend on it. `choices` are the languages; ``en>de`` is the pivot on its
     way to German.
     """
-    layers, depth = layers_read(use, aligned.transforms, aligned.n_layers), aligned.n_layers
+    layers, depth = use.layers_read(aligned.transforms, aligned.n_layers), aligned.n_layers
     first = use.language or choices[0]
     code = first.partition(">")[0]
     read = f"layer {'+'.join(map(str, layers))} of {depth}"

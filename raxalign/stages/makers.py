@@ -23,7 +23,6 @@ from raxalign.corpora.text.bitext import (
 from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.pieces import Pieces, write_pieces
-from raxalign.encoders.models.soundness import refuse_unsound
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.methods.base import MethodInputs
@@ -281,7 +280,7 @@ def make_aligned(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any
         found = method.align(encoder, inputs, shop.runtime_for(stage))
     aligned = PluginFault.returned(method, "align", found, AlignedEncoder)
     aligned = aligned.joined(fits.values(), stage.languages) if fits else aligned
-    refuse_unsound(method, stage.maker, aligned)
+    aligned.refuse_unsound(method, stage.maker)
     if shop.runtime.rank == 0:
         aligned.save(folder)
     return dict(aligned.notes)

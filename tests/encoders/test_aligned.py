@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from raxalign.catalog import PluginFile, catalog
-from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform, Unit
-from raxalign.encoders.models.soundness import refuse_unsound
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.transforms import Affine, Transform, Unit
 from raxalign.errors import DataError, RaxalignError
 
 H = 32
@@ -199,7 +199,7 @@ class Shift(rx.Method):
 def refused(encoder, step):
     aligned = AlignedEncoder(encoder, (Transform("de", 1, steps=(step,)),))
     with pytest.raises(RaxalignError) as caught:
-        refuse_unsound(object(), "shifting", aligned)
+        aligned.refuse_unsound(object(), "shifting")
     return str(caught.value)
 
 
@@ -210,15 +210,15 @@ def test_a_transform_with_other_shapes_or_without_numbers_is_named(encoder):
     assert found.startswith("method shifting: align returned the transform of de at layer 1 with a")
     assert "center that has NaN or infinite values. Look for a division by zero" in found
     fine = Affine(torch.zeros(1, 32), torch.eye(32), torch.tensor(0.5))
-    refuse_unsound(object(), "x", AlignedEncoder(encoder, (Transform("de", 1, steps=(fine,)),)))
+    AlignedEncoder(encoder, (Transform("de", 1, steps=(fine,)),)).refuse_unsound(object(), "x")
 
 
 def test_weights_that_are_not_numbers_are_named(encoder):
-    refuse_unsound(object(), "trained", AlignedEncoder(encoder, weights_changed=True))
+    AlignedEncoder(encoder, weights_changed=True).refuse_unsound(object(), "trained")
     with torch.no_grad():
         encoder.model.get_input_embeddings().weight[0, 0] = torch.inf
     with pytest.raises(RaxalignError, match=r"whose weights bert\.embeddings\.word_embeddings"):
-        refuse_unsound(object(), "trained", AlignedEncoder(encoder, weights_changed=True))
+        AlignedEncoder(encoder, weights_changed=True).refuse_unsound(object(), "trained")
 
 
 def test_a_plug_in_is_named_by_its_file_and_line(encoder, tmp_path):
@@ -229,4 +229,4 @@ def test_a_plug_in_is_named_by_its_file_and_line(encoder, tmp_path):
     with PluginFile.visible([PluginFile.open(tmp_path / "shifting.py")]):
         kind = catalog("methods")["shifting"]
         with pytest.raises(RaxalignError, match=wanted):
-            refuse_unsound(kind(kind.Params()), "shifting", aligned)
+            aligned.refuse_unsound(kind(kind.Params()), "shifting")

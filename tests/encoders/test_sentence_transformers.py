@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from raxalign.encoders.base import EncoderInputs
-from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.aligned import CODE, AlignedEncoder, SentenceUse
 from raxalign.encoders.models.sentence_config import (
     SentenceConfig,
     files_of,
@@ -16,7 +16,6 @@ from raxalign.encoders.models.sentence_config import (
     trained_config,
     write_sentence_config,
 )
-from raxalign.encoders.models.sentence_module import CODE, SentenceUse
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.transforms import Affine, Transform, Unit
 from raxalign.encoders.transformer import Transformer

@@ -20,7 +20,7 @@ from raxalign.catalog import catalog
 from raxalign.caveats import Caveats
 from raxalign.config.grid import load
 from raxalign.encoders.base import EncoderInputs
-from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.static import (
     RECORD,
     Lookup,
@@ -31,6 +31,7 @@ from raxalign.encoders.models.static import (
     read_vectors,
     write_vectors,
 )
+from raxalign.encoders.models.transforms import Affine, Transform
 from raxalign.encoders.static import Static
 from raxalign.errors import DataError, RaxalignError
 from raxalign.plan.expansion.expand import expand

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raxalign.encoders.models.aligned import Affine, Unit
+from raxalign.encoders.models.transforms import Affine, Unit
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.leace import erasure

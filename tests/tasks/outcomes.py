@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from raxalign.catalog import catalog
 from raxalign.corpora.text.dataset import DatasetWriter
-from raxalign.encoders.models.aligned import AlignedEncoder, Transform
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.static import Floats, Lookup, StaticEncoder, VectorSpace
+from raxalign.encoders.models.transforms import Transform
 from raxalign.tasks.base import Outcome, Task, TaskInputs
 from raxalign.train.runtime import Runtime
 

@@ -4,7 +4,8 @@ import pyarrow as pa
 import pytest
 import torch
 
-from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.transforms import Affine, Transform
 from raxalign.errors import RaxalignError
 from raxalign.measured import Measured
 from raxalign.pairing.schema import types_schema, write_types

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from raxalign.catalog import catalog
-from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.transforms import Affine, Transform
 from raxalign.errors import RaxalignError
 from raxalign.measured import Measured
 from raxalign.plan.values.predictions import samples_of

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raxalign.encoders.models.aligned import Affine, Transform
+from raxalign.encoders.models.transforms import Affine, Transform
 from raxalign.plan.values.predictions import samples_of
 from raxalign.similarity.measures import MEASURES
 from raxalign.tasks.sentence_retrieval import SentenceRetrieval

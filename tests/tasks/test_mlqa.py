@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.transforms import Affine, Transform
 from raxalign.errors import DataError
 from raxalign.options.sources import RemoteData
 from raxalign.tasks.answers.head import span_loss

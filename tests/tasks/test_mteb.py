@@ -9,7 +9,8 @@ import pytest
 import torch
 from datasets import Dataset
 
-from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.transforms import Affine, Transform
 from raxalign.errors import DataError, GridError, RaxalignError
 from raxalign.measured import Measured
 from raxalign.options.sources import LocalFile, RemoteData

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.transforms import Affine, Transform
 from raxalign.tasks import representation
 from raxalign.tasks.vectors.geometry import anisotropy, probe_accuracy, project
 from tests.methods.toy import WORDS, toy_encoder, toy_rows, write_pairs

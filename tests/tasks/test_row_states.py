@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.rows import RowSource
 from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.encoders.models.transforms import Affine, Transform
 from raxalign.errors import RaxalignError
 from raxalign.tasks.answers.rows import Answer, Question, Questions, WindowSizes, make_windows
 from raxalign.tasks.base import TaskInputs

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from raxalign.config.options import read_options
-from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.transforms import Affine, Transform
 from raxalign.errors import RaxalignError
 from raxalign.plan.values.predictions import samples_of
 from raxalign.tasks.sentence_retrieval import SentenceRetrieval

@@ -8,8 +8,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.rows import Rows
+from raxalign.encoders.models.transforms import Affine, Transform
 from raxalign.tasks.answers.head import SpanModel, best_span, span_loss
 from raxalign.tasks.answers.rows import WindowSizes, cuts, make_windows
 from tests.tasks.word_qa import questions

@@ -11,7 +11,8 @@ import pytest
 import torch
 from sacrebleu.metrics.bleu import BLEU
 
-from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.transforms import Affine, Transform
 from raxalign.errors import DataError
 from raxalign.options.sources import looked_up
 from raxalign.plan.values.predictions import samples_of

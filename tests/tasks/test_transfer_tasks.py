@@ -11,8 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
-from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.encoders.models.transforms import Affine, Transform
 from raxalign.errors import DataError, RaxalignError
 from raxalign.options.sources import LocalFile, RemoteData
 from raxalign.tasks.base import Score, TaskInputs, means

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.encoders.models.transforms import Affine, Transform
 from raxalign.errors import DataError
 from raxalign.tasks.word_alignment import GoldPairs, probable_links
 from tests.tasks.outcomes import evaluated, made, static, values

@@ -9,8 +9,9 @@ import torch
 from safetensors.torch import load_file
 
 from raxalign.caveats import Caveats
-from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.static import Lookup, StaticEncoder, VectorSpace
+from raxalign.encoders.models.transforms import Affine, Transform
 from raxalign.errors import DataError
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.classifiers.examples import Example, Examples, training_parts

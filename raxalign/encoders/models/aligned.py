@@ -2,39 +2,78 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import shutil
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from raxalign.catalog import Catalog, PluginFault
 from raxalign.encoders.base import Encoder
-from raxalign.encoders.models.blocks import Edit
+from raxalign.encoders.models.blocks import Edit, find_blocks
 from raxalign.encoders.models.rows import Packed
 from raxalign.encoders.models.sentence_config import SentenceConfig
-from raxalign.encoders.models.sentence_module import KIND, SentenceUse, needs_module, write_module
-from raxalign.encoders.models.soundness import refuse_unsound_words
 from raxalign.encoders.models.static import RECORD as STATIC_RECORD
 from raxalign.encoders.models.static import StaticEncoder, write_vectors
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.encoders.models.transforms import Affine, Transform, Unit, pack, unpack
+from raxalign.encoders.models.transforms import Affine, Transform, Unit
 from raxalign.encoders.models.vectors import (
     Batch,
     Pooling,
+    SentencePooling,
     WordLists,
     WordVectors,
     assemble,
     parse_layers,
 )
 from raxalign.errors import DataError, RaxalignError
+from raxalign.languages import spellings
 from raxalign.lazy import torch
 from raxalign.options.run import BasePrecision
 from raxalign.train.devices import on_device
 
-__all__ = ["Affine", "AlignedEncoder", "Transform", "Unit"]
-
 _RECORD, _TENSORS, _WEIGHTS, _FORMAT = "transforms.json", "transforms.safetensors", "encoder", 1
+
+
+_NUMBERS = "Look for a division by zero, an empty mean or a training that diverged"
+_SHAPES = "Its vectors and maps have the width of the encoder (`encoder.hidden_size`)"
+CODE = Path(__file__).with_name("aligned_sentences.py")
+"""The module of sentence-transformers in exports with transforms: its code, which reads nothing of
+raxalign and is copied into the folder.
+"""
+
+
+@dataclass(frozen=True)
+class SentenceUse:
+    """How sentence-transformers reads an export: the `languages` whose texts it takes, the pivot
+    included (empty: those of the transforms); the `language` of texts for which none is given,
+    ``en>de`` for a pivot with transforms by language; the `layers` that are added up (None: the
+    last, or the highest one of the transforms); and the `pooling` (None: the encoder's own).
+    """
+
+    languages: tuple[str, ...] = ()
+    language: str | None = None
+    layers: str | None = None
+    pooling: SentencePooling | None = None
+
+    def layers_read(self, transforms: Sequence[Transform], depth: int) -> tuple[int, ...]:
+        """Return the layers that are added up: its own ones where the transforms meet them."""
+        if self.layers is not None and self.meets(
+            transforms, wanted := parse_layers(self.layers, depth)
+        ):
+            return wanted
+        readouts = [transform.layer for transform in transforms if transform.sort == "readout"]
+        return (max(readouts, default=depth),)
+
+    @staticmethod
+    def meets(transforms: Sequence[Transform], layers: Sequence[int]) -> bool:
+        """Return whether something of the transforms is in what is read of the layers."""
+        top = max(layers)
+        return any(t.layer in layers if t.sort == "readout" else t.layer <= top for t in transforms)
 
 
 @dataclass(frozen=True)
@@ -137,7 +176,7 @@ class AlignedEncoder:
         readouts = [[t for t in own if t.layer == layer] for layer in chosen]
         for indices, part in batches:
             words = sum(len(sentences[i]) for i in indices)
-            refuse_unsound_words(self.encoder, part, words, len(chosen))
+            _refuse_unsound_words(self.encoder, part, words, len(chosen))
             yield indices, _read(part, readouts) if any(readouts) else part
 
     def hidden(self, batch: Batch) -> tuple[torch.Tensor, ...]:
@@ -171,6 +210,20 @@ class AlignedEncoder:
                 langs_F = on_device(packed.langs_BT, self.device).reshape(-1)
                 states_FH = _where_spoken(transform, states_FH, langs_F, packed.languages)
         return states_FH
+
+    def refuse_unsound(self, method: Any, kind: str) -> None:
+        """Raise where this, as a method of some kind returned it, has numbers or shapes that cannot
+        be used: `PluginFault` with file and line for one from outside, else `RaxalignError`.
+        """
+        found = next(_faults(self), None)
+        if found is None:
+            return
+        text, remedy = f"method {Catalog.name_of(kind)}: align returned {found[0]}", found[1]
+        file = _file_of(method)
+        if file is None:
+            raise RaxalignError(f"{text}. {remedy}")
+        _, line = inspect.getsourcelines(type(method).align)
+        raise PluginFault(file, text, line=line, remedy=remedy)
 
     def edits(self) -> dict[int, Edit]:
         """The inside transforms as edits of the stream, by layer."""
@@ -231,7 +284,12 @@ class AlignedEncoder:
         return (
             isinstance(encoder, TransformerEncoder)
             and not encoder.inputs.is_half
-            and needs_module(encoder, self.transforms)
+            and (
+                bool(self.transforms)
+                or encoder.inputs.has_languages
+                or encoder.inputs.is_bidirectional
+                or bool(encoder.inputs.text_steps)
+            )
         )
 
     def _write_sentences(
@@ -241,8 +299,10 @@ class AlignedEncoder:
         config = own if own is not None and not own.unread else SentenceConfig()
         config = config if use.pooling is None else SentenceConfig(use.pooling)
         if self.has_module():
-            choices = write_module(folder, encoder, self.transforms, use)
-            encoder.write_sentences(folder, config, transformer=KIND, languages=choices)
+            choices = _write_module(folder, encoder, self.transforms, use)
+            encoder.write_sentences(
+                folder, config, transformer=f"{CODE.stem}.AlignedTransformer", languages=choices
+            )
             return choices
         if own is None or use.pooling is not None:
             encoder.write_sentences(folder, config)
@@ -252,7 +312,7 @@ class AlignedEncoder:
         from safetensors.torch import save_file
 
         folder.mkdir(parents=True, exist_ok=True)
-        records, tensors = pack(self.transforms)
+        records, tensors = _packed(self.transforms)
         notes = {"weights_changed": self.weights_changed, "notes": dict(self.notes)}
         record = {"format": _FORMAT, "transforms": records, **notes}
         save_file(tensors, folder / _TENSORS)
@@ -315,7 +375,160 @@ def _read_record(folder: Path) -> tuple[tuple[Transform, ...], bool, dict[str, o
         if record["format"] != _FORMAT:
             fault = f"format {record['format']!r}, but this version reads {_FORMAT}"
             raise DataError(path, fault, remedy="Use the raxalign that wrote it")
-        transforms = unpack(record["transforms"], load_file(folder / _TENSORS))
+        transforms = _unpacked(record["transforms"], load_file(folder / _TENSORS))
         return transforms, record["weights_changed"], record["notes"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(path, f"is not an aligned encoder's record ({error})") from error
+
+
+def _packed(
+    transforms: tuple[Transform, ...],
+) -> tuple[list[dict[str, Any]], dict[str, torch.Tensor]]:
+    """(one JSON record per transform, tensors by name); `_unpacked` is the inverse."""
+    records: list[dict[str, Any]] = []
+    tensors: dict[str, torch.Tensor] = {}
+    for i, transform in enumerate(transforms):
+        steps: list[dict[str, Any]] = []
+        for k, step in enumerate(transform.steps):
+            steps.append({"step": "unit" if isinstance(step, Unit) else "affine"})
+            for part in Affine.PARTS:
+                value = getattr(step, part, None)
+                if value is not None:
+                    steps[-1][part] = name = f"{i}.{k}.{part}"
+                    tensors[name] = value.detach().to("cpu", torch.float32).contiguous().clone()
+        plain = ("lang", "layer", "sort", "toward")
+        records.append({**{name: getattr(transform, name) for name in plain}, "steps": steps})
+    return records, tensors
+
+
+def _unpacked(
+    records: list[dict[str, Any]], tensors: Mapping[str, torch.Tensor]
+) -> tuple[Transform, ...]:
+    """The transforms of `_packed`."""
+
+    def step(record: dict[str, Any]) -> Unit | Affine:
+        if record["step"] == "unit":
+            return Unit()
+        return Affine(*(tensors[record[part]] if part in record else None for part in Affine.PARTS))
+
+    return tuple(
+        Transform(r["lang"], r["layer"], r["sort"], tuple(map(step, r["steps"])), r["toward"])
+        for r in records
+    )
+
+
+def _faults(aligned: AlignedEncoder) -> Iterator[tuple[str, str]]:
+    """What is wrong, each with a remedy."""
+    hidden = aligned.encoder.hidden_size
+    for transform in aligned.transforms:
+        of = f"the transform of {transform.lang} at layer {transform.layer}"
+        for step in transform.steps:
+            for part in Affine.PARTS if isinstance(step, Affine) else ():
+                value = getattr(step, part)
+                if value is None:
+                    continue
+                wanted = (hidden, hidden) if part == "weight" else (hidden,)
+                if not _fits(tuple(value.shape), wanted):
+                    yield f"{of} with a {part} of shape {tuple(value.shape)}, not {wanted}", _SHAPES
+                elif not torch.isfinite(value).all():
+                    yield f"{of} with a {part} that has NaN or infinite values", _NUMBERS
+    model = getattr(aligned.encoder, "model", None)
+    if aligned.weights_changed and isinstance(model, torch.nn.Module):
+        for name, weight in model.named_parameters():
+            if not torch.isfinite(weight).all():
+                yield f"an encoder whose weights {name} have NaN or infinite values", _NUMBERS
+
+
+def _fits(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    """Whether a shape is the wanted one. A vector may be one number, or a row."""
+    if len(wanted) == 2:
+        return shape == wanted
+    *before, last = shape or (1,)
+    return set(before) <= {1} and last in (1, *wanted)
+
+
+def _refuse_unsound_words(encoder: Encoder, part: WordVectors, words: int, n_layers: int) -> None:
+    """Raise `PluginFault` where an encoder from outside gave word vectors in another shape than
+    (words, layers, hidden size), or with numbers that are not finite.
+    """
+    file = _file_of(encoder)
+    if file is None:
+        return
+    shape, wanted = tuple(part.vectors_NLH.shape), (words, n_layers, encoder.hidden_size)
+    if shape != wanted:
+        fault = f"vectors of shape {shape}, not {wanted} (words, layers, hidden size)"
+    elif torch.isfinite(part.vectors_NLH).all():
+        return
+    else:
+        fault = "vectors with NaN or infinite values"
+    kind = type(encoder)
+    _, line = inspect.getsourcelines(kind.iter_words)
+    said = f"{Catalog.outside()[file]}: {kind.__name__}.iter_words gave {fault}"
+    raise PluginFault(file, said, line=line)
+
+
+def _file_of(plugin: object) -> str | None:
+    """The file of something that a plug-in from outside defines; None for the package's own."""
+    file = str(getattr(sys.modules.get(type(plugin).__module__), "__file__", ""))
+    return file if file in Catalog.outside() else None
+
+
+def _write_module(
+    folder: Path, encoder: TransformerEncoder, transforms: Sequence[Transform], use: SentenceUse
+) -> tuple[str, ...]:
+    """Write the module next to an encoder; return the names by which it is given a language. Raises
+    `RaxalignError` where `use.language` is not one of them.
+    """
+    layers = use.layers_read(transforms, encoder.n_layers)
+    languages = use.languages or tuple(dict.fromkeys(transform.lang for transform in transforms))
+    matters = bool(transforms) or encoder.inputs.has_languages
+    choices = _choices(transforms, languages) if matters else []
+    if matters and use.language is not None and use.language not in choices:
+        fault = f"--language {use.language}: this encoder is not aligned for it"
+        raise RaxalignError(f"{fault}; choose one of {', '.join(choices)}")
+    inputs = {"lang_ids": encoder.inputs.adapters, "langs": encoder.inputs.embedded}
+    inside = any(transform.sort == "inside" for transform in transforms)
+    settings = {
+        "layers": list(layers),
+        "depth": encoder.n_layers,
+        **_blocks(encoder, watched=inside or layers != (encoder.n_layers,)),
+        "language": use.language,
+        "choices": choices,
+        "names": {
+            name.lower().replace("_", "-"): code
+            for code in languages
+            for name in (*spellings(code), code)
+        },
+        "inputs": {
+            name: {lang: numbers.number(lang) for lang in languages}
+            for name, numbers in inputs.items()
+            if numbers.named
+        },
+        "bidirectional": encoder.inputs.is_bidirectional,
+        "text_form": encoder.inputs.text_steps,
+    }
+    text = json.dumps(settings, indent=1, ensure_ascii=False, sort_keys=True)
+    (folder / "sentences.json").write_text(text + "\n", encoding="utf-8")
+    shutil.copyfile(CODE, folder / CODE.name)
+    return tuple(choices)
+
+
+def _choices(transforms: Sequence[Transform], languages: Sequence[str]) -> list[str]:
+    """The names of languages; ``en>de`` for those whose transforms hold for one other language."""
+    choices: list[str] = []
+    for lang in languages:
+        toward = [t.toward for t in transforms if t.lang == lang and t.toward is not None]
+        choices += [f"{lang}>{other}" for other in dict.fromkeys(toward)] or [lang]
+    return choices
+
+
+def _blocks(encoder: TransformerEncoder, *, watched: bool) -> dict[str, object]:
+    """The names of the modules whose outputs are the stream, where it is `watched`."""
+    base: Any = encoder.model.base_model
+    names = {id(module): name for name, module in base.named_modules()}
+    blocks = find_blocks(base) if watched else None
+    parts = [] if blocks is None else [p for p in (blocks.embeds, *blocks.leaves) if p is not None]
+    return {
+        "blocks": [names[id(part)] for part in parts],
+        "embeds": blocks is not None and blocks.embeds is not None,
+    }

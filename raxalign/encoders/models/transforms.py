@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import ClassVar, Literal
 
 from raxalign.lazy import torch
-
-_PARTS = ("center", "weight", "shift")
 
 
 @dataclass(frozen=True)
@@ -29,6 +26,8 @@ class Affine:
     """x -> (x - center) @ weight + shift, on rows; a part that is None is left out. center (H,),
     weight (H, H), shift (H,).
     """
+
+    PARTS: ClassVar = ("center", "weight", "shift")
 
     center: torch.Tensor | None = None
     weight: torch.Tensor | None = None
@@ -53,7 +52,7 @@ class Affine:
             moved = part.detach().to(device, torch.float32)
             return moved.clone(memory_format=torch.contiguous_format)
 
-        return Affine(*(own(getattr(self, name)) for name in _PARTS))
+        return Affine(*(own(getattr(self, name)) for name in Affine.PARTS))
 
 
 @dataclass(frozen=True)
@@ -80,37 +79,3 @@ class Transform:
     def to(self, device: str) -> Transform:
         """The same transform with its tensors on a device."""
         return replace(self, steps=tuple(step.to(device) for step in self.steps))
-
-
-def pack(transforms: tuple[Transform, ...]) -> tuple[list[dict[str, Any]], dict[str, torch.Tensor]]:
-    """(one JSON record per transform, tensors by name); `unpack` is the inverse."""
-    records: list[dict[str, Any]] = []
-    tensors: dict[str, torch.Tensor] = {}
-    for i, transform in enumerate(transforms):
-        steps: list[dict[str, Any]] = []
-        for k, step in enumerate(transform.steps):
-            steps.append({"step": "unit" if isinstance(step, Unit) else "affine"})
-            for part in _PARTS:
-                value = getattr(step, part, None)
-                if value is not None:
-                    steps[-1][part] = name = f"{i}.{k}.{part}"
-                    tensors[name] = value.detach().to("cpu", torch.float32).contiguous().clone()
-        plain = ("lang", "layer", "sort", "toward")
-        records.append({**{name: getattr(transform, name) for name in plain}, "steps": steps})
-    return records, tensors
-
-
-def unpack(
-    records: list[dict[str, Any]], tensors: Mapping[str, torch.Tensor]
-) -> tuple[Transform, ...]:
-    """The transforms of `pack`."""
-
-    def step(record: dict[str, Any]) -> Unit | Affine:
-        if record["step"] == "unit":
-            return Unit()
-        return Affine(*(tensors[record[part]] if part in record else None for part in _PARTS))
-
-    return tuple(
-        Transform(r["lang"], r["layer"], r["sort"], tuple(map(step, r["steps"])), r["toward"])
-        for r in records
-    )

@@ -9,7 +9,8 @@ from typing import ClassVar
 from pydantic import Field
 
 from raxalign.encoders.base import Encoder
-from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.transforms import Affine, Transform
 from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
 from raxalign.lazy import torch
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs

@@ -15,9 +15,10 @@ from raxalign.corpora.readers.dictionary import DictionaryFile
 from raxalign.corpora.text.dataset import read_table, word_counts
 from raxalign.corpora.text.sentences import read_sentences, sentence_chunks
 from raxalign.encoders.base import Encoder
-from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform, Unit
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.pieces import Pieces
 from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.encoders.models.transforms import Affine, Transform, Unit
 from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
 from raxalign.encoders.models.word_means import word_means
 from raxalign.errors import RaxalignError
