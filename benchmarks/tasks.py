@@ -51,8 +51,9 @@ from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.taggers.head import Placed
 from raxalign.tasks.taggers.task import OUTSIDE
 from raxalign.tasks.transfer.params import settings_of
-from raxalign.train.loop import TrainSettings, fit
+from raxalign.train.loop import fit
 from raxalign.train.objective import Objective, Step
+from raxalign.train.options import TrainSettings
 from raxalign.train.runtime import Runtime
 
 REAL = {

@@ -27,8 +27,9 @@ from torch.multiprocessing.spawn import spawn
 from transformers import BertConfig, BertModel
 
 from benchmarks.table import Row, at_most, show, spread
-from raxalign.train.loop import TrainSettings, fit
+from raxalign.train.loop import fit
 from raxalign.train.objective import Objective, Step
+from raxalign.train.options import TrainSettings
 from raxalign.train.runtime import Runtime
 
 WORKERS = 2

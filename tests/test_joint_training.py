@@ -21,7 +21,7 @@ from raxalign.stages import Workshop, run_trial
 from raxalign.stages.makers import JointTraining
 from raxalign.store.storage import Storage
 from raxalign.tasks.base import TaskInputs
-from raxalign.train.joint import Joint
+from raxalign.train.objective import Joint
 from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
 from tests.methods import contract, toy

@@ -28,8 +28,9 @@ from raxalign.stages.checkpoints import Checkpoints, Mirror
 from raxalign.store import lease
 from raxalign.store.files import files_of
 from raxalign.store.storage import Storage
-from raxalign.train.loop import TrainSettings, fit
+from raxalign.train.loop import fit
 from raxalign.train.objective import Step
+from raxalign.train.options import TrainSettings
 from raxalign.train.runtime import Runtime
 from tests.forks import forks
 from tests.grids import write_grid

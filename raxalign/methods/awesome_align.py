@@ -16,13 +16,7 @@ from pydantic import Field, model_validator
 
 from raxalign.encoders.models.rows import Packed, Rows
 from raxalign.encoders.models.vectors import Layer, parse_layers
-from raxalign.encoders.training.masking import (
-    Masked,
-    MaskRule,
-    chance_of,
-    choose_masks,
-    masked_logits,
-)
+from raxalign.encoders.training.masking import Masked, MaskRule, choose_masks, masked_logits
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
 from raxalign.methods.base import MethodInputs, Needs
@@ -257,7 +251,7 @@ class AlignerLosses(HostSided[_Drawn, _Parts]):
 
     def host_batch(self, step: Step) -> _Drawn:
         """Return the masks, the order of sentences, and the pairs that do not translate."""
-        bitexts, options, chance = self.rows, self.options, chance_of(step, Stream.MIXING)
+        bitexts, options, chance = self.rows, self.options, step.chance(Stream.MIXING)
         sentences, n = bitexts.sentences, len(step.rows)
         src, tgt = bitexts.src_P[step.rows], bitexts.tgt_P[step.rows]
         turned = chance.random(n) < 0.5
@@ -267,7 +261,7 @@ class AlignerLosses(HostSided[_Drawn, _Parts]):
         if options["tlm"]:
             first, second = np.where(turned, tgt, src), np.where(turned, src, tgt)
             rows.append((sentences.joint_rows(first, second), options["tlm"]))
-        masked, masking = [], chance_of(step, Stream.MASKING)
+        masked, masking = [], step.chance(Stream.MASKING)
         for read, weight in rows:
             assert self.rule is not None, "there are masks"
             masks = choose_masks(read, self.rule, masking)

@@ -17,7 +17,6 @@ from raxalign.corpora.text.words import look_up_form
 from raxalign.encoders.models.pieces import inner_pieces
 from raxalign.encoders.models.rows import Rows, Sentences
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.encoders.training.masking import chance_of
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np
 from raxalign.methods.base import MethodInputs
@@ -118,7 +117,7 @@ class CodeSwitching(MaskedLMMethod["SwitchableText"]):
 
     def batch_of(self, rows: SwitchableText, step: Step) -> Rows:
         """Return rows of sentences with words in another language."""
-        return switched_rows(rows, step.rows, SHARE, chance_of(step, Stream.MIXING))
+        return switched_rows(rows, step.rows, SHARE, step.chance(Stream.MIXING))
 
     def counts(self, rows: SwitchableText) -> dict[str, object]:
         """Return the numbers of sentences, words, translated ones, and entries of each language."""

@@ -26,7 +26,7 @@ from raxalign.methods.rows.sentences import Bitexts, read_sentence_rows, tokenis
 from raxalign.methods.rows.states import read_states, real_gap
 from raxalign.options.params import Removed
 from raxalign.options.sources import DataPath, Source
-from raxalign.train.devices import to_device
+from raxalign.train.devices import on_device
 from raxalign.train.loop import Fitted
 from raxalign.train.objective import Objective, Step
 from raxalign.train.options import NO_OPTION, Epochs, LearningRate, Warmup
@@ -229,7 +229,7 @@ class Distill(Objective):
         if self.cached:
             known_NH = self.known_SH[torch.from_numpy(self.sentence[rows])]
             parameter = next(self.module.parameters())
-            return to_device(known_NH.to(parameter.dtype), parameter.device)
+            return on_device(known_NH.to(parameter.dtype), parameter.device)
         return self.teacher.vectors(rows)
 
     def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:

@@ -8,7 +8,6 @@ from pydantic import Field, model_validator
 
 from raxalign.encoders.models.rows import Rows
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.encoders.training.masking import chance_of
 from raxalign.lazy import np
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
@@ -98,5 +97,5 @@ class Tlm(MaskedLMMethod[Bitexts]):
         if not self.params.random_order:
             first, second = (tgt, src) if self.params.pivot_first else (src, tgt)
             return rows.sentences.joint_rows(first, second)
-        turned = chance_of(step, Stream.MIXING).random(len(src)) < 0.5
+        turned = step.chance(Stream.MIXING).random(len(src)) < 0.5
         return rows.sentences.joint_rows(np.where(turned, tgt, src), np.where(turned, src, tgt))

@@ -24,7 +24,7 @@ from raxalign.store.artifacts import Inside, Sha256
 from raxalign.store.key import file_digest
 from raxalign.store.sealed import recorded, seal, unseal
 from raxalign.store.storage import Storage
-from raxalign.train.checkpoint import kept_steps, newest_steps
+from raxalign.train.checkpoint import kept_steps
 
 _INDEX = "index.json"
 
@@ -190,7 +190,7 @@ class Checkpoints:
         names = self._storage.files.names(self._path)
         owners = {name.partition("/")[0] for name in names if name.endswith("/index.json")}
         copies = [Mirror(self._storage, f"{self._path}/{owner}") for owner in sorted(owners)]
-        found = [(newest_steps(copy.names()), copy.place, copy) for copy in copies]
+        found = [(kept_steps(copy.names()), copy.place, copy) for copy in copies]
         return sorted(found, key=lambda entry: entry[:2])
 
     def _remove_others(self, own: str) -> None:

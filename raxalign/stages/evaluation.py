@@ -24,7 +24,7 @@ from raxalign.stages.workshop import FITTED, TRAINED, Watched, Workshop
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.tasks.base import Outcome
-from raxalign.train.group import agree
+from raxalign.train.group import share_value
 
 
 def run_trial(workshop: Workshop, key: str) -> list[dict[str, Any]]:
@@ -52,7 +52,7 @@ def train_trial(workshop: Workshop, key: str) -> None:
     """
     workshop, ordered = _in_order(workshop, key)
     for _, evaluation in ordered:
-        if not agree(workshop.runtime.rank == 0 and workshop.ledger.has(evaluation)):
+        if not share_value(workshop.runtime.rank == 0 and workshop.ledger.has(evaluation)):
             _ensure_inputs(workshop, workshop.plan.stages[evaluation])
 
 

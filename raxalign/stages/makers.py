@@ -32,8 +32,8 @@ from raxalign.pairing.schema import build_seen
 from raxalign.plan.expansion.data import SEEN_SWAPPED
 from raxalign.plan.stage import Stage
 from raxalign.stages.workshop import MAKERS, Workshop, files_of
-from raxalign.train.objective import Objective
-from raxalign.train.options import RowOrder, TrainSettings
+from raxalign.train.objective import Objective, RowOrder
+from raxalign.train.options import TrainSettings
 
 if TYPE_CHECKING:
     from raxalign.tasks.transfer.training import TrainingRun, Tuning
@@ -89,7 +89,7 @@ class JointTraining:
         """Yield the objective of both, which trains what the method does, and the task's head. At
         the end the task's model has the parameters again that it had.
         """
-        from raxalign.train.joint import Joint, Turns
+        from raxalign.train.objective import Joint, Turns
 
         joint, seed = self.method.effect().with_task, run.runtime.seed
         self._model = model = tuning.model.encoder.model

@@ -29,13 +29,8 @@ from raxalign.store.lease import Held, Holder
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 from raxalign.tasks.base import TaskInputs
-from raxalign.train.devices import (
-    check_base_precision,
-    check_compiler,
-    check_precision,
-    peak_memory,
-)
-from raxalign.train.group import agree, barrier
+from raxalign.train.devices import check_compiler, check_device, peak_memory
+from raxalign.train.group import barrier, share_value
 from raxalign.train.runtime import Moment, Runtime
 
 if TYPE_CHECKING:
@@ -266,8 +261,7 @@ class Workshop:
             self.runtime.saved()
             kept.saved()
 
-        check_precision(stage.precision, self.runtime.device)
-        check_base_precision(stage.base_precision, self.runtime.device)
+        check_device(self.runtime.device, stage.precision, stage.base_precision)
         if stage.compiled:
             check_compiler(self.runtime.device)
         runtime = replace(
@@ -303,7 +297,7 @@ class Workshop:
             start = self.encoder(stage.inputs["encoder"], precision, base, compiled=compiled)
             trained: Encoder = stage.plugin().trained_encoder(start, folder)
             return trained
-        check_base_precision(base, self.runtime.device)
+        check_device(self.runtime.device, base=base)
         inputs = EncoderInputs(
             locations=stage.locations, folder=folder, revisions=stage.digests, base_precision=base
         )
@@ -398,7 +392,7 @@ class Workshop:
         """Do what `ensure` does in a group of workers: all take part in training, and the first one
         makes everything else and stores the results.
         """
-        present = agree(
+        present = share_value(
             self.runtime.rank == 0
             and self.store.has(stage.kind, stage.key)
             and self.store.verify(stage.kind, stage.key)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from raxalign.lazy import np, torch
+from raxalign.lazy import np
 
 
 class Stream:
@@ -62,14 +62,3 @@ def mix(*numbers: int) -> int:
         np.random.SeedSequence([abs(n) for n in numbers]).generate_state(1, np.uint64)[0]
         >> np.uint64(1)
     )
-
-
-def seed_generators(seed: int) -> None:
-    """Seed torch's generators of the CPU and of the cards in use.
-
-    Without a card in use, `torch.manual_seed` formats the whole call stack at every call.
-    """
-    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        torch.manual_seed(seed)
-    else:
-        torch.default_generator.manual_seed(seed)

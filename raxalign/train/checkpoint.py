@@ -40,19 +40,17 @@ if TYPE_CHECKING:
     from raxalign.train.objective import Objective
 
 
-def kept_steps(folder: Path) -> int:
+def kept_steps(where: Path | Iterable[str]) -> int:
     """Return the step of the newest checkpoint, summed over the trainings of one stage (each has a
-    folder of its own below `folder`); 0 where there are none.
-    """
-    return newest_steps(path.relative_to(folder).as_posix() for path in folder.glob("*/step-*"))
+    folder of its own below `where`, a folder or the names of what is below it); 0 where there are
+    none.
 
-
-def newest_steps(names: Iterable[str]) -> int:
-    """Return the same from the names of what is below the folder.
-
-    >>> newest_steps(["train/step-00000200", "train/step-00000400/a", "warm/step-00000100"])
+    >>> kept_steps(["train/step-00000200", "train/step-00000400/a", "warm/step-00000100"])
     500
     """
+    names = where
+    if isinstance(where, Path):
+        names = (path.relative_to(where).as_posix() for path in where.glob("*/step-*"))
     newest: dict[str, int] = {}
     for training, checkpoint in (PurePath(name).parts[:2] for name in names if "/" in name):
         step = checkpoint.removeprefix("step-")
@@ -76,42 +74,16 @@ class Checkpoint:
     best: Tensors | None = None
 
 
-def module_state(module: torch.nn.Module) -> Tensors:
-    """Return the parameters and buffers by name, each shared tensor once, not copied."""
-    return {
-        **{name: p.data for name, p in module.named_parameters()},
-        **dict(module.named_buffers()),
-    }
-
-
-def copied(tensors: Tensors) -> Tensors:
+def _copied(tensors: Tensors) -> Tensors:
     """Return copies on the CPU."""
     return {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
-
-
-def changing_state(objective: Objective) -> Tensors:
-    """Return the tensors of an objective's module that training may change, by name, not copied:
-    all but the parameters of its encoders that have no gradients, as the base of adapters.
-    """
-    trees = [encoder.model for encoder in objective.encoders()]
-    held = {id(p) for tree in trees for p in tree.parameters() if not p.requires_grad}
-    own = objective.module.named_parameters()
-    changing = {name: p.data for name, p in own if id(p) not in held}
-    return changing | dict(objective.module.named_buffers())
-
-
-def restore_objective(objective: Objective, tensors: Tensors) -> None:
-    """Put back, in place, what `changing_state` gave; all of it must be there."""
-    with torch.no_grad():
-        for name, tensor in changing_state(objective).items():
-            tensor.copy_(tensors[name])
 
 
 def training_state(objective: Objective, optimizer: torch.optim.Optimizer) -> Tensors:
     """Return what changes of a module (``module/NAME``) and the state of its optimiser
     (``optimizer/NUMBER.NAME``, by the number of the parameter); the tensors themselves.
     """
-    own = {f"module/{name}": tensor for name, tensor in changing_state(objective).items()}
+    own = {f"module/{name}": tensor for name, tensor in objective.changing_state().items()}
     state = optimizer.state_dict()["state"]
     return own | {
         f"optimizer/{number}.{name}": value
@@ -133,7 +105,7 @@ def restore_training(
         else:
             number, _, name = name.partition(".")
             state.setdefault(int(number), {})[name] = tensor
-    restore_objective(objective, own)
+    objective.restore(own)
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": state, "param_groups": groups})
 
@@ -324,7 +296,7 @@ class Saver:
         if self.folder is None or self.runtime.rank != 0:
             return
         self.wait()
-        tensors = copied(training_state(self.objective, self.optimizer))
+        tensors = _copied(training_state(self.objective, self.optimizer))
         checkpoint = Checkpoint(progress.record(self.fingerprint), tensors, progress.best)
         self._written = self._thread.submit(self._write, self.folder, progress.step, checkpoint)
         self._saved_at = time.monotonic()
@@ -334,6 +306,10 @@ class Saver:
     def _write(self, folder: Path, step: int, checkpoint: Checkpoint) -> None:
         write_checkpoint(folder, step, checkpoint)
         self.runtime.saved()
+
+    def weights(self) -> Tensors:
+        """Return copies of what training may change of the module, on the CPU."""
+        return _copied(self.objective.changing_state())
 
     def wait(self) -> None:
         """Wait until the last checkpoint is written. Raises what writing it raised, once."""
@@ -358,7 +334,7 @@ class Saver:
         best = found.best if found else None
         shared: Any = (found.record, found.tensors) if found else None
         if self.runtime.world_size > 1:
-            share_state(module_state(self.objective.module).values())
+            share_state(self.objective.state().values())
             shared = share_value(shared)
         if shared is None:
             return None
@@ -369,9 +345,9 @@ class Saver:
     def finish(self, progress: TrainProgress, *, selected: bool) -> None:
         """Put the best weights into the module, on every worker, where some were `selected`."""
         if progress.best is not None:
-            restore_objective(self.objective, progress.best)
+            self.objective.restore(progress.best)
         if selected and self.runtime.world_size > 1:
-            share_state(changing_state(self.objective).values())
+            share_state(self.objective.changing_state().values())
             progress.scores, progress.selected = share_value((progress.scores, progress.selected))  # type: ignore[misc]
         progress.best = None
         self.optimizer.zero_grad(set_to_none=True)

@@ -100,20 +100,18 @@ def _empty(name: str, value: Any) -> Any:
 
 
 def on_device(
-    array: np.ndarray, device: torch.device | str, dtype: torch.dtype | None = None
+    values: np.ndarray | torch.Tensor,
+    device: torch.device | str,
+    dtype: torch.dtype | None = None,
 ) -> torch.Tensor:
-    """Return an array as a tensor on a device, of a `dtype` to which the host converts it (None: as
-    it is). On the CPU it shares the memory of the array.
+    """Return an array, or a tensor of the host, as a tensor on a device, of a `dtype` to which the
+    host converts it (None: as it is). On the CPU it shares the memory of the array.
 
     A plain copy to a GPU waits until the GPU has done all that it was given before. This one is
     from pinned memory and takes its turn in the queue, so that the host goes on at once.
     """
-    tensor = torch.from_numpy(array)
-    return to_device(tensor if dtype is None else tensor.to(dtype), device)
-
-
-def to_device(tensor: torch.Tensor, device: torch.device | str) -> torch.Tensor:
-    """Return a tensor of the host on a device, likewise without waiting."""
+    tensor = torch.from_numpy(values) if isinstance(values, np.ndarray) else values
+    tensor = tensor if dtype is None else tensor.to(dtype)
     if torch.device(device).type != "cuda":
         return tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)
@@ -198,18 +196,18 @@ def computes(precision: Precision, device: torch.device | str) -> bool:
     return precision != "tf32" or (torch.device(device).type == "cuda" and has_fast_products())
 
 
-def check_precision(precision: Precision, device: torch.device | str) -> None:
-    """Raise `ResourceError` where a device cannot compute in a precision."""
+def check_device(
+    device: torch.device | str, precision: Precision = "fp32", base: BasePrecision = "fp32"
+) -> None:
+    """Raise `ResourceError` where a device cannot compute in a precision, or not with weights that
+    are held in the one of `base`.
+    """
     if not computes(precision, device):
         raise ResourceError(
             "run.precision: tf32 requires an NVIDIA card of compute capability 8.0 or higher, and"
             " this worker has none: write fp32 or bf16, or give each worker a card"
             " (run.gpus_per_worker)"
         )
-
-
-def check_base_precision(base: BasePrecision, device: torch.device | str) -> None:
-    """Raise `ResourceError` where a device does not compute with weights held in a precision."""
     if base == "bf16" and torch.device(device).type == "cuda" and not has_fast_products():
         major, minor = torch.cuda.get_device_capability()
         raise ResourceError(

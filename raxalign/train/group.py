@@ -25,11 +25,6 @@ BUCKET = 25 * 2**20
 """The most bytes of gradients that are summed in one call; a larger gradient is summed alone."""
 
 
-def agree(value: bool) -> bool:
-    """Return the first worker's value, on every worker."""
-    return bool(share_value(value))
-
-
 def barrier() -> None:
     """Wait until every worker is here."""
     with _together():

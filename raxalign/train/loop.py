@@ -2,25 +2,128 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from typing import Any
 
 from raxalign.caveats import Caveats
-from raxalign.errors import RaxalignError, TrainingDiverged
+from raxalign.errors import RaxalignError
 from raxalign.lazy import torch
-from raxalign.losses import not_lowered, still_falling
+from raxalign.losses import Course, check_step, not_lowered, still_falling
 from raxalign.options.run import Precision
 from raxalign.store.key import Json, digest
-from raxalign.train.chance import Stream, mix, seed_generators
-from raxalign.train.checkpoint import Saver, TrainProgress, changing_state, copied, module_state
+from raxalign.train.checkpoint import Saver, TrainProgress
 from raxalign.train.devices import arithmetic, recomputed
-from raxalign.train.group import agree, gather_values, sharing
+from raxalign.train.group import gather_values, share_value, sharing
 from raxalign.train.objective import Objective, Prepared, Step
-from raxalign.train.options import Schedule, TrainSettings, rate_at
-from raxalign.train.reading import LossReader
-from raxalign.train.runtime import Moment, Pruned, Runtime, Watch
+from raxalign.train.options import TrainSettings
+from raxalign.train.runtime import TOKENS, Moment, Pruned, Runtime, Watch
+
+
+class TokenRate:
+    """Counts the tokens that pass a module's word embeddings. It never waits for the device."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self._count, self._since = 0, time.monotonic()
+        words: dict[str, torch.nn.Embedding] = {}  # of embeddings next to each other the largest
+        for name, part in module.named_modules():
+            if isinstance(part, torch.nn.Embedding):
+                parent = name.rpartition(".")[0]
+                words[parent] = max(words.get(parent, part), part, key=lambda e: e.num_embeddings)
+        self._hooks = [part.register_forward_pre_hook(self._add) for part in words.values()]
+
+    def take(self) -> float | None:
+        """Return the tokens per second since this was last called; None where none were read."""
+        now, count = time.monotonic(), self._count
+        seconds, self._since, self._count = now - self._since, now, 0
+        return count / seconds if count and seconds > 0 else None
+
+    def close(self) -> None:
+        """Take the counters off the module."""
+        for hook in self._hooks:
+            hook.remove()
+
+    def _add(self, _: torch.nn.Module, given: tuple[Any, ...]) -> None:
+        if given and isinstance(given[0], torch.Tensor):
+            self._count += given[0].numel()
+
+
+EVERY = 16
+"""The most steps whose losses are left on the device: to read them the host waits for it."""
+SECONDS = 1.0
+"""Where a step takes longer than this, its loss is read after it."""
+
+_CURVE_POINTS = 100
+
+
+class LossReader:
+    """Reads the losses of one training. Whatever is kept of a training, as a checkpoint or as the
+    best weights, is kept after the losses up to there were read.
+    """
+
+    def __init__(
+        self, objective: Objective, settings: TrainSettings, total: int, runtime: Runtime, name: str
+    ) -> None:
+        """Make one that has read nothing of a training of `total` steps. `runtime` receives the
+        curves, on the first worker.
+        """
+        self._objective, self._settings, self._total = objective, settings, total
+        self._runtime, self._name = runtime, name
+        self._unread: list[torch.Tensor] = []
+        self._tokens, self._read_at = TokenRate(objective.module), time.monotonic()
+
+    def add(self, loss: torch.Tensor, norm: torch.Tensor) -> None:
+        """Take a step's loss and the norm of its gradient, which may not be computed yet."""
+        self._unread.append(torch.stack([loss, norm]))
+
+    def due(self) -> bool:
+        """Return whether the losses are to be read. In a group the clock decides nothing, so that
+        all workers end at one step where the training diverged.
+        """
+        alone = self._runtime.world_size == 1
+        return len(self._unread) >= EVERY or (alone and time.monotonic() - self._read_at >= SECONDS)
+
+    def read(self, losses: list[float]) -> None:
+        """Add the losses that were not read to those of the steps before, check and report them:
+        the one place of a training where the host waits for the device.
+
+        Raises `TrainingDiverged` for the first step that shows it.
+        """
+        found = torch.stack(self._unread).tolist() if self._unread else []
+        self._unread, self._read_at = [], time.monotonic()
+        for loss, norm in found:
+            losses.append(loss)
+            self.check(losses, "" if math.isfinite(norm) else f"gradient norm {norm}")
+            self._report(losses)
+
+    def check(self, losses: list[float], fault: str) -> None:
+        """Raise `TrainingDiverged` where the losses, or something else (`fault`), show it."""
+        goal, rate = self._objective, self._settings.learning_rate
+        course = Course(self._name, self._total, rate, goal.comparable_from, goal.loss_unit)
+        check_step(course, losses, self._settings.rate_at(len(losses) - 1, self._total), fault)
+
+    def _report(self, losses: list[float]) -> None:
+        """Report a point of the curves: the mean loss since the point before."""
+        step, every = len(losses), -(-self._total // _CURVE_POINTS)
+        if self._runtime.rank != 0 or (step % every and step != self._total):
+            return
+        recent = losses[max((step - 1) // every * every, 0) :]
+        curves = {
+            "loss": sum(recent) / len(recent),
+            "learning_rate": self._settings.rate_at(step - 1, self._total),
+        }
+        rate = self._tokens.take()
+        curves |= {TOKENS: rate} if rate is not None else {}
+        named = {f"{self._name}/{key}": value for key, value in curves.items()}
+        self._runtime.report(named, step)
+
+    def close(self) -> None:
+        """Take the counters of tokens off the module."""
+        self._tokens.close()
 
 
 class Ahead:
@@ -123,7 +226,7 @@ class MicroBatches:
         self, step: Step, step_of: Callable[[int], Step | None], progress: TrainProgress
     ) -> torch.Tensor:
         """Return the loss of this worker's micro-batches, with their gradients in place."""
-        self._seed(step.first, step.rank)
+        step.first.seed_dropout(step.rank)
         # autocast is the encoder's own; TF32 must hold in the backward pass too
         precision: Precision = "tf32" if self._runtime.precision == "tf32" else "fp32"
         kept = recomputed(self._blocks) if self.recomputes(progress) else nullcontext()
@@ -134,7 +237,7 @@ class MicroBatches:
             for i, positions in enumerate(step.micro_batches()):
                 part, own = step.part_of(positions)
                 if i and own[0] == (share := part.share_of(own)):
-                    self._seed(part, share)
+                    part.seed_dropout(share)
                 loss = self._objective.loss(step, positions)
                 if i == 0:
                     # now, because a backward pass leaves the interpreter to other threads
@@ -144,9 +247,6 @@ class MicroBatches:
                 total = total + loss.detach()
         return total
 
-    def _seed(self, step: Step, share: int) -> None:
-        seed_generators(mix(self._runtime.seed, step.number, share, Stream.DROPOUT))
-
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether memory ran out: CUDA has an exception for it, and the CPU's allocator raises a
@@ -154,9 +254,6 @@ def is_out_of_memory(error: BaseException) -> bool:
     """
     full = "DefaultCPUAllocator: can't allocate memory"
     return isinstance(error, torch.OutOfMemoryError) or full in str(error)
-
-
-__all__ = ["Fitted", "KeepBest", "Schedule", "TrainSettings", "TrainingDiverged", "fit"]
 
 
 @dataclass(frozen=True)
@@ -266,7 +363,7 @@ class _Loop:
         self.module = objective.module
         self.parameters = [p for p in self.module.parameters() if p.requires_grad]
         self.optimizer = adam(self.parameters, settings)
-        shapes: Json = [[key, list(t.shape)] for key, t in module_state(self.module).items()]
+        shapes: Json = [[key, list(t.shape)] for key, t in objective.state().items()]
         folder = runtime.checkpoints / name if runtime.checkpoints else None
         fingerprint = digest([repr(settings), n_rows, runtime.seed, name, shapes])
         self.saver = Saver(objective, self.optimizer, runtime, folder, fingerprint)
@@ -337,7 +434,7 @@ class _Loop:
 
     def advance(self) -> None:
         """One optimiser step."""
-        rate = rate_at(self.settings, self.progress.step, self.total)
+        rate = self.settings.rate_at(self.progress.step, self.total)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.module.train(self.settings.dropout)
@@ -391,7 +488,7 @@ class _Loop:
             progress.scores.append((step, score))
             self.runtime.report({f"{self.name}/{keep.curve}": score}, step)
             if progress.selected is None or sign * score > sign * best[progress.selected]:
-                progress.selected, progress.best = step, copied(changing_state(self.objective))
+                progress.selected, progress.best = step, self.saver.weights()
 
     @contextmanager
     def reads_weights(self) -> Iterator[None]:
@@ -421,7 +518,7 @@ class _Loop:
             self.runtime.report(curve, at.step)
             ends = watch.ends(scores, at) and not at.is_last
         if self.runtime.world_size > 1:
-            ends = agree(ends)
+            ends = bool(share_value(ends))
         if ends:
             self.saver.save(self.progress, now=True)
             raise Pruned(self.name, at)

@@ -12,15 +12,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import Field
 
-from raxalign.errors import RaxalignError
-from raxalign.lazy import np
 from raxalign.options.params import LATER, BaseParams, Removed
-from raxalign.train.chance import Stream, mix
 
 Schedule = Literal["constant", "linear", "cosine", "inverse-sqrt"]
 _T = TypeVar("_T", int, int | None, float, float | None)
@@ -132,88 +128,26 @@ class TrainSettings:
         epochs = self.epochs * -(-n_rows // self.batch_size)
         return epochs if self.steps is None else self.steps
 
+    def rate_at(self, step: int, total: int) -> float:
+        """Return the learning rate of a step (0-based) out of `total`.
 
-class StepOrder(Protocol):
-    """The rows of every step of a training."""
+        After w steps of warm-up out of T the rate of step t, relative to `learning_rate`, is 1
+        (``constant``), (T - t) / (T - w) (``linear``), (1 + cos(π (t - w) / (T - w))) / 2
+        (``cosine``; Loshchilov and Hutter 2017, Eq. 5, without restarts), or sqrt(max(w, 1) / (t +
+        1)) (``inverse-sqrt``; Vaswani et al. 2017, Eq. 3).
 
-    @property
-    def total(self) -> int:
-        """The number of steps of the training."""
-
-    @property
-    def batch_size(self) -> int:
-        """The most rows of a step that are computed together."""
-
-    @property
-    def steps_per_epoch(self) -> int:
-        """Batches in one pass over the rows."""
-
-    def rows(self, step: int) -> tuple[int, np.ndarray]:
-        """Return (epoch, rows of the global batch) of a step."""
-
-
-@dataclass(frozen=True)
-class RowOrder:
-    """The rows of every step of a training, by seed. Raises `RaxalignError` without rows."""
-
-    n_rows: int
-    settings: TrainSettings
-    seed: int
-
-    def __post_init__(self) -> None:
-        if self.n_rows < 1:
-            raise RaxalignError("there is nothing to train on: the training set has no rows")
-
-    @property
-    def total(self) -> int:
-        """The number of steps of the training."""
-        return self.settings.total(self.n_rows)
-
-    @property
-    def batch_size(self) -> int:
-        """The rows of a step, except in the last one of an epoch."""
-        return self.settings.batch_size
-
-    @property
-    def steps_per_epoch(self) -> int:
-        """Batches in one pass over the rows."""
-        return -(-self.n_rows // self.settings.batch_size)
-
-    def rows(self, step: int) -> tuple[int, np.ndarray]:
-        """Return (epoch, rows of the global batch) of a step."""
-        epoch, batch = divmod(step, self.steps_per_epoch)
-        start = batch * self.settings.batch_size
-        stop = min(start + self.settings.batch_size, self.n_rows)
-        if not self.settings.shuffle:
-            return epoch, np.arange(start, stop)
-        return epoch, _permutation(self.n_rows, mix(self.seed, epoch, Stream.ORDER))[start:stop]
-
-
-@lru_cache(maxsize=2)
-def _permutation(n: int, seed: int) -> np.ndarray:
-    return np.random.Generator(np.random.PCG64(seed)).permutation(n)
-
-
-def rate_at(settings: TrainSettings, step: int, total: int) -> float:
-    """Return the learning rate of a step (0-based) out of `total`.
-
-    After w steps of warm-up out of T the rate of step t, relative to `learning_rate`, is 1
-    (``constant``), (T - t) / (T - w) (``linear``), (1 + cos(π (t - w) / (T - w))) / 2 (``cosine``;
-    Loshchilov and Hutter 2017, Eq. 5, without restarts), or sqrt(max(w, 1) / (t + 1))
-    (``inverse-sqrt``; Vaswani et al. 2017, Eq. 3).
-
-    >>> settings = TrainSettings(1.0, 8, warmup=0.25)
-    >>> [rate_at(settings, step, 8) for step in range(4)]
-    [0.5, 1.0, 1.0, 1.0]
-    """
-    rising = settings.warmup * total if settings.warmup < 1 else settings.warmup
-    if step < rising:
-        return settings.learning_rate * min(1.0, (step + 1) / rising)
-    if settings.schedule == "constant":
-        return settings.learning_rate
-    left = max(total - rising, 1)
-    if settings.schedule == "linear":
-        return settings.learning_rate * (total - step) / left
-    if settings.schedule == "cosine":
-        return settings.learning_rate * (1 + math.cos(math.pi * (step - rising) / left)) / 2
-    return settings.learning_rate * min(1.0, math.sqrt(max(rising, 1) / (step + 1)))
+        >>> settings = TrainSettings(1.0, 8, warmup=0.25)
+        >>> [settings.rate_at(step, 8) for step in range(4)]
+        [0.5, 1.0, 1.0, 1.0]
+        """
+        rising = self.warmup * total if self.warmup < 1 else self.warmup
+        if step < rising:
+            return self.learning_rate * min(1.0, (step + 1) / rising)
+        if self.schedule == "constant":
+            return self.learning_rate
+        left = max(total - rising, 1)
+        if self.schedule == "linear":
+            return self.learning_rate * (total - step) / left
+        if self.schedule == "cosine":
+            return self.learning_rate * (1 + math.cos(math.pi * (step - rising) / left)) / 2
+        return self.learning_rate * min(1.0, math.sqrt(max(rising, 1) / (step + 1)))

@@ -8,7 +8,7 @@ import pytest
 
 from raxalign.encoders.models.rows import Rows
 from raxalign.encoders.training.glove import Glove, cooccurrences, train_glove
-from raxalign.encoders.training.masking import MaskRule, chance_of, choose_masks
+from raxalign.encoders.training.masking import MaskRule, choose_masks
 from raxalign.encoders.training.params import StaticParams
 from raxalign.errors import RaxalignError
 from raxalign.train.objective import Step
@@ -102,7 +102,7 @@ def test_a_part_has_the_masks_of_its_rows_and_the_total_of_the_batch():
 def test_chance_is_of_seed_step_and_use_and_not_of_the_worker():
     def draw(use=0, **changes):
         step = {"number": 3, "epoch": 0, "rows": np.arange(4), "seed": 1, **changes}
-        return chance_of(Step(**step), use).random()
+        return Step(**step).chance(use).random()
 
     assert draw() == draw(rank=1, world_size=2, micro=8)
     assert len({draw(), draw(number=4), draw(seed=2), draw(use=1)}) == 4

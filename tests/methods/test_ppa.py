@@ -7,8 +7,9 @@ import torch
 from raxalign.errors import RaxalignError
 from raxalign.methods.objectives.ppa import EMPTY, Moco, PostPretraining, full_at, info_nce
 from raxalign.methods.rows.sentences import read_bitexts
-from raxalign.train.loop import TrainSettings, fit
+from raxalign.train.loop import fit
 from raxalign.train.objective import Step
+from raxalign.train.options import TrainSettings
 from raxalign.train.runtime import Runtime
 from tests.methods.contract import make, of_ids, resolved, summed
 from tests.methods.toy import toy_encoder, toy_inputs

@@ -11,7 +11,8 @@ from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.trained_weights import Lora
 from raxalign.tasks.transfer.head import lay_out
 from raxalign.train import loop
-from raxalign.train.loop import TrainSettings, fit
+from raxalign.train.loop import fit
+from raxalign.train.options import TrainSettings
 from raxalign.train.runtime import Runtime
 from tests.host_reads import host_reads
 from tests.methods.contract import asked_for, losses_of, make, trained

@@ -5,7 +5,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from raxalign.encoders.training.masking import MaskRule, chance_of, choose_masks, masked_logits
+from raxalign.encoders.training.masking import MaskRule, choose_masks, masked_logits
 from raxalign.errors import RaxalignError
 from raxalign.methods.families.masked_lm import MaskedLM
 from raxalign.methods.finetune import Finetune
@@ -208,7 +208,7 @@ def objective(encoder, bitexts):
 
 def by_hand(encoder, rows, step):
     """The loss from Hugging Face's own forward of each row alone."""
-    masks = choose_masks(rows, MaskRule.of(encoder, 0.15), chance_of(step, 0))
+    masks = choose_masks(rows, MaskRule.of(encoder, 0.15), step.chance(0))
     losses = masked_losses(encoder.model, rows, masks)
     assert len(losses) == masks.total == round(0.15 * int((rows.ids > 4).sum()))
     return sum(losses) / masks.total

@@ -20,8 +20,9 @@ from raxalign.tasks.taggers.head import SentenceBatches
 from raxalign.tasks.transfer.head import lay_out, shares_rows
 from raxalign.tasks.transfer.training import Tuning
 from raxalign.tasks.xnli import Xnli
-from raxalign.train.loop import TrainSettings, fit
+from raxalign.train.loop import fit
 from raxalign.train.objective import Step
+from raxalign.train.options import TrainSettings
 from raxalign.train.runtime import Runtime
 from tests.encoders.architectures import encoder_of
 from tests.every import in_turn

@@ -19,7 +19,8 @@ from raxalign.train.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
-from raxalign.train.loop import TrainSettings, adam, fit
+from raxalign.train.loop import adam, fit
+from raxalign.train.options import TrainSettings
 from raxalign.train.runtime import Runtime
 from tests.train.problems import Regression
 

@@ -12,13 +12,11 @@ import pytest
 import torch
 from torch import nn
 
-from raxalign.encoders.training.masking import chance_of
 from raxalign.errors import PeerLost, TrainingDiverged, TransientError
 from raxalign.train import group
 from raxalign.train.chance import Stream
 from raxalign.train.group import (
     add_up,
-    agree,
     barrier,
     gather_values,
     lost_peer,
@@ -28,8 +26,9 @@ from raxalign.train.group import (
     sharing,
     sum_gradients,
 )
-from raxalign.train.loop import KeepBest, TrainSettings, fit
+from raxalign.train.loop import KeepBest, fit
 from raxalign.train.objective import DevLoss, Objective
+from raxalign.train.options import TrainSettings
 from raxalign.train.runtime import Runtime
 from tests.train.problems import Regression
 from tests.train.workers import run_workers
@@ -37,7 +36,7 @@ from tests.train.workers import run_workers
 CALLS = {
     "all_reduce": lambda: add_up(torch.zeros(1)),
     "broadcast": lambda: share_state([torch.zeros(1)]),
-    "broadcast_object_list": lambda: agree(True),
+    "broadcast_object_list": lambda: share_value(True),
     "barrier": barrier,
     "all_gather_object": lambda: gather_values(1, 2),
 }
@@ -272,7 +271,7 @@ def test_the_dev_loss_is_measured_and_the_weights_of_the_step_with_the_lowest_ar
 def test_batches_count_by_their_rows_and_chance_is_the_same_each_time():
     class Drawing(Distance):
         def loss(self, step, positions):
-            drawn.append(chance_of(step, Stream.MIXING).random())
+            drawn.append(step.chance(Stream.MIXING).random())
             return super().loss(step, positions)
 
     drawn: list[float] = []

@@ -11,10 +11,9 @@ import pytest
 import torch
 from torch import nn
 
-from raxalign.train.joint import Joint, Turns
-from raxalign.train.loop import KeepBest, TrainSettings, fit
-from raxalign.train.objective import Objective, Step
-from raxalign.train.options import RowOrder
+from raxalign.train.loop import KeepBest, fit
+from raxalign.train.objective import Joint, Objective, RowOrder, Step, Turns
+from raxalign.train.options import TrainSettings
 from raxalign.train.runtime import Runtime
 from tests.train.problems import Stacked, dies_at, weights
 from tests.train.workers import run_workers

@@ -6,8 +6,9 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from raxalign.caveats import Caveats
-from raxalign.errors import RaxalignError, TransientError
-from raxalign.train.loop import KeepBest, TrainingDiverged, TrainSettings, fit
+from raxalign.errors import RaxalignError, TrainingDiverged, TransientError
+from raxalign.train.loop import KeepBest, fit
+from raxalign.train.options import TrainSettings
 from raxalign.train.runtime import Moment, Pruned, Runtime
 from tests.train.problems import Regression, dies_at, weights
 

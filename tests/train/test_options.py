@@ -18,7 +18,7 @@ from raxalign.tasks.classifiers.task import ClassificationTask
 from raxalign.tasks.taggers.task import TaggingTask
 from raxalign.tasks.transfer.params import settings_of
 from raxalign.tasks.transfer.task import TransferTask
-from raxalign.train.loop import TrainSettings
+from raxalign.train.options import TrainSettings
 from raxalign.train.runtime import Runtime
 from tests.methods.contract import LANGUAGES, asked_for, make, trained, vectors
 from tests.methods.toy import toy_encoder, toy_inputs

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from raxalign.train.loop import KeepBest, TrainSettings, fit
+from raxalign.train.loop import KeepBest, fit
+from raxalign.train.options import TrainSettings
 from raxalign.train.runtime import Pruned, Runtime
 from tests.train.problems import Stacked, dies_at, weights
 

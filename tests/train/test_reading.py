@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from raxalign.train import reading
-from raxalign.train.loop import KeepBest, TrainingDiverged, TrainSettings, fit
-from raxalign.train.reading import EVERY, LossReader, TokenRate
+from raxalign.errors import TrainingDiverged
+from raxalign.train import loop
+from raxalign.train.loop import EVERY, KeepBest, LossReader, TokenRate, fit
+from raxalign.train.options import TrainSettings
 from raxalign.train.runtime import Runtime
 from tests.train.problems import Regression
 
@@ -25,7 +26,7 @@ def reads(monkeypatch):
         found.append(len(losses))
 
     monkeypatch.setattr(LossReader, "read", noted)
-    monkeypatch.setattr(reading, "SECONDS", float("inf"))
+    monkeypatch.setattr(loop, "SECONDS", float("inf"))
     return found
 
 
@@ -49,7 +50,7 @@ def test_losses_are_read_every_few_steps_and_at_the_end(reads):
 
 def test_when_they_are_read_changes_no_loss_and_no_curve(monkeypatch):
     def run(every):
-        monkeypatch.setattr(reading, "EVERY", every)
+        monkeypatch.setattr(loop, "EVERY", every)
         curves = []
 
         def report(values, step):
@@ -76,7 +77,7 @@ def test_what_diverged_is_neither_saved_nor_scored(reads, tmp_path):
 
 
 def test_in_a_group_the_clock_has_no_part_in_it(monkeypatch):
-    monkeypatch.setattr(reading, "SECONDS", 0.0)
+    monkeypatch.setattr(loop, "SECONDS", 0.0)
     alone, together = (
         LossReader(Regression(), SETTINGS, 40, replace(Runtime(), world_size=n), "train")
         for n in (1, 2)
@@ -103,7 +104,7 @@ class Encoder(torch.nn.Module):
 
 def test_tokens_are_counted_once_and_per_second(monkeypatch):
     clock = [10.0]
-    monkeypatch.setattr(reading.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(loop.time, "monotonic", lambda: clock[0])
     module = torch.nn.ModuleDict({"trained": Encoder(), "head": torch.nn.Linear(4, 2)})
     rate = TokenRate(module)
     for _ in range(3):

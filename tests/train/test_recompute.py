@@ -13,15 +13,9 @@ from raxalign.errors import DependencyError, RaxalignError, ResourceError
 from raxalign.store.sealed import parse
 from raxalign.train import checkpoint, devices
 from raxalign.train.checkpoint import TrainProgress
-from raxalign.train.devices import (
-    arithmetic,
-    check_base_precision,
-    check_compiler,
-    check_precision,
-    forward_as,
-    recomputed,
-)
-from raxalign.train.loop import TrainSettings, fit
+from raxalign.train.devices import arithmetic, check_compiler, check_device, forward_as, recomputed
+from raxalign.train.loop import fit
+from raxalign.train.options import TrainSettings
 from raxalign.train.runtime import Runtime
 from tests.train.problems import Stacked, dies_at, kept_bytes, weights
 
@@ -222,9 +216,9 @@ def test_tf32_holds_within_its_block_alone():
 
 def test_tf32_is_refused_where_nothing_computes_in_it():
     with pytest.raises(ResourceError, match=r"run\.precision: tf32 requires an NVIDIA card"):
-        check_precision("tf32", "cpu")
-    check_precision("bf16", "cpu")
-    check_precision("fp32", "cpu")
+        check_device("cpu", "tf32")
+    check_device("cpu", "bf16")
+    check_device("cpu", "fp32")
 
 
 def test_a_missing_compiler_is_named_and_a_card_requires_triton(monkeypatch):
@@ -243,8 +237,8 @@ def test_a_base_in_bfloat16_is_refused_on_a_card_that_does_not_compute_in_it(mon
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *_: (7, 5))
     told = r"run\.base_precision: bf16 requires a card of .* 7\.5"
     with pytest.raises(ResourceError, match=told):
-        check_base_precision("bf16", "cuda:0")
-    check_base_precision("fp32", "cuda:0")
-    check_base_precision("bf16", "cpu")
+        check_device("cuda:0", base="bf16")
+    check_device("cuda:0", base="fp32")
+    check_device("cpu", base="bf16")
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *_: (8, 0))
-    check_base_precision("bf16", "cuda:0")
+    check_device("cuda:0", base="bf16")

@@ -5,11 +5,10 @@ import pytest
 import torch
 from torch import nn
 
-from raxalign.encoders.training.masking import chance_of
 from raxalign.train import chance
-from raxalign.train.loop import TrainSettings, fit
-from raxalign.train.objective import Objective, Step
-from raxalign.train.options import RowOrder, rate_at
+from raxalign.train.loop import fit
+from raxalign.train.objective import Objective, RowOrder, Step
+from raxalign.train.options import TrainSettings
 from raxalign.train.runtime import Runtime
 
 ROOT = 2**0.5 / 2
@@ -17,7 +16,7 @@ ROOT = 2**0.5 / 2
 
 def rates(total, **options):
     settings = TrainSettings(learning_rate=2.0, batch_size=1, **options)
-    return [rate_at(settings, step, total) for step in range(total)]
+    return [settings.rate_at(step, total) for step in range(total)]
 
 
 @pytest.mark.parametrize(
@@ -77,7 +76,7 @@ def test_the_first_draws_of_each_stream_are_those_of_stored_results():
     step = Step(number=2, epoch=0, rows=np.arange(4), seed=7)
     assert RowOrder(6, TrainSettings(1.0, 6), 7).rows(0)[1].tolist() == DRAWN["order"]
     for name in ("MASKING", "MIXING"):
-        drawn = chance_of(step, getattr(chance.Stream, name)).integers(100, size=3)
+        drawn = step.chance(getattr(chance.Stream, name)).integers(100, size=3)
         assert drawn.tolist() == DRAWN[name], name
 
 

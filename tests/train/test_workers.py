@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from raxalign.train import group
-from raxalign.train.loop import KeepBest, TrainSettings, fit
+from raxalign.train.loop import KeepBest, fit
+from raxalign.train.options import TrainSettings
 from raxalign.train.runtime import Pruned, Runtime
 from tests.train.problems import Regression, Stacked, dies_at, weights
 from tests.train.workers import run_workers

@@ -17,7 +17,7 @@ from pydantic import AfterValidator
 from raxalign.arrays import offsets_of, ranges, word_pieces
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
-from raxalign.train.devices import on_device, to_device
+from raxalign.train.devices import on_device
 
 Pooling = Literal["first", "last", "mean", "sum"]
 SentencePooling = Literal["cls", "mean", "last", "weighted"]
@@ -150,7 +150,7 @@ class Batch:
     def on(self, device: torch.device | str) -> Batch:
         """Return the same batch on a device, for which the host does not wait."""
         parts = [(name, part) for name, part in vars(self).items() if name.endswith("T")]
-        moved: dict[str, Any] = {name: to_device(part, device) for name, part in parts}
+        moved: dict[str, Any] = {name: on_device(part, device) for name, part in parts}
         return replace(self, **moved)
 
 

@@ -26,8 +26,9 @@ from raxalign.encoders.training.text import (
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
 from raxalign.running import in_text
-from raxalign.train.loop import TrainSettings, fit
+from raxalign.train.loop import fit
 from raxalign.train.objective import Step
+from raxalign.train.options import TrainSettings
 from raxalign.train.runtime import Runtime
 
 TWO_SEGMENTS = 0.5

@@ -13,17 +13,12 @@ from raxalign.encoders.models.rows import Packed, Rows
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
-from raxalign.train.chance import Stream, mix
+from raxalign.train.chance import Stream
 from raxalign.train.devices import on_device
 from raxalign.train.objective import HostSided, Step
 
 MASKED, RANDOM = 0.8, 0.1
 """Shares of the chosen pieces that become the mask, and a random piece; the others stay."""
-
-
-def chance_of(step: Step, use: int) -> np.random.Generator:
-    """The chance of the global batch for one `use` (`MASKING`, `MIXING`), on every worker."""
-    return np.random.Generator(np.random.PCG64(mix(step.seed, step.number, Stream.USES, use)))
 
 
 @dataclass(frozen=True)
@@ -181,7 +176,7 @@ class MaskedWords(HostSided[Masked, PredictedPieces | None]):
 
     def choose(self, step: Step, rows: Rows) -> Masks:
         """The masked places of the global batch."""
-        return choose_masks(rows, self.rule, chance_of(step, Stream.MASKING))
+        return choose_masks(rows, self.rule, step.chance(Stream.MASKING))
 
     def host_batch(self, step: Step) -> Masked:
         """The rows of the global batch and its masks."""

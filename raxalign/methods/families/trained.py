@@ -28,9 +28,9 @@ from raxalign.extras import require
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
 from raxalign.options.params import LATER, BaseParams, Removed
 from raxalign.train.chance import Stream, mix
-from raxalign.train.loop import Fitted, KeepBest, TrainSettings, fit
+from raxalign.train.loop import Fitted, KeepBest, fit
 from raxalign.train.objective import DevLoss, Objective
-from raxalign.train.options import LoopOptions
+from raxalign.train.options import LoopOptions, TrainSettings
 from raxalign.train.runtime import Runtime
 
 Folders = Mapping[str, Path]

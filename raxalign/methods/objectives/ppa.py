@@ -26,7 +26,6 @@ from raxalign.encoders.training.masking import (
     Masked,
     MaskRule,
     PredictedPieces,
-    chance_of,
     choose_masks,
     masked_lm_loss,
 )
@@ -225,13 +224,13 @@ class PostPretraining(HostSided[_Drawn, _Read]):
         bitexts: Bitexts = self.rows
         sentences = bitexts.sentences
         src, tgt = bitexts.src_P[step.rows], bitexts.tgt_P[step.rows]
-        turned = chance_of(step, Stream.MIXING).random(len(step.rows)) < 0.5
+        turned = step.chance(Stream.MIXING).random(len(step.rows)) < 0.5
         first, second = np.where(turned, tgt, src), np.where(turned, src, tgt)
         queries = keys = masked = None
         if self.moco:
             queries, keys = (sentences.single_rows(side) for side in (first, second))
         if self.rule:
-            chance = chance_of(step, Stream.MASKING)
+            chance = step.chance(Stream.MASKING)
             if self.joint:
                 rows = sentences.joint_rows(first, second)
                 masked = Masked(rows, choose_masks(rows, self.rule, chance))

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from raxalign.encoders.models.rows import Rows
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.encoders.training.masking import MaskRule, Masks, chance_of, choose_masks
+from raxalign.encoders.training.masking import MaskRule, Masks, choose_masks
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
 from raxalign.methods.rows.sentences import Bitexts, Partners
@@ -129,7 +129,7 @@ class WordExchange(Objective):
         bitexts: Bitexts = self.rows
         first, second = bitexts.tgt_P[step.rows], bitexts.src_P[step.rows]
         rows = bitexts.sentences.joint_rows(first, second)
-        masks = choose_masks(rows, self.rule, chance_of(step, Stream.MASKING))
+        masks = choose_masks(rows, self.rule, step.chance(Stream.MASKING))
         links = bitexts.links.take(step.rows)
         partners = Partners.of(rows.offsets[links.rows()], links.src, links.tgt, len(rows.ids))
         self.batch = rows, masks, partners, int(partners.linked(masks.flat(rows.offsets)).sum())

@@ -6,7 +6,6 @@ from abc import abstractmethod
 
 from raxalign.arrays import offsets_of, ranges
 from raxalign.lazy import np, torch
-from raxalign.train.chance import Stream, mix, seed_generators
 from raxalign.train.devices import on_device
 from raxalign.train.group import add_up
 from raxalign.train.objective import Objective, Step
@@ -120,6 +119,4 @@ def _is_direct(step: Step) -> bool:
 def _reseed(step: Step, positions: np.ndarray) -> None:
     """The same dropout for the same micro-batch in both passes."""
     place = int(positions[0])
-    seed_generators(
-        mix(step.seed, step.number, step.share_of(positions), place, Stream.DROPOUT_TWICE)
-    )
+    step.seed_dropout(step.share_of(positions), place)

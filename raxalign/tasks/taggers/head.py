@@ -43,7 +43,7 @@ from raxalign.tasks.transfer.head import (
     summed_loss,
 )
 from raxalign.tasks.transfer.params import HubSet, Split
-from raxalign.train.devices import on_device, to_device
+from raxalign.train.devices import on_device
 from raxalign.train.group import shared
 
 
@@ -314,7 +314,7 @@ class BilstmCrf(Tagger):
         assert placed.features is not None
         vectors_BTH, lengths = placed.features.padded(chosen)
         dtype = next(self.lstm.parameters()).dtype
-        inputs = self.input_dropout(to_device(vectors_BTH.to(dtype), self.aligned.device))
+        inputs = self.input_dropout(on_device(vectors_BTH.to(dtype), self.aligned.device))
         packed = nn.utils.rnn.pack_padded_sequence(
             inputs, lengths, batch_first=True, enforce_sorted=False
         )

@@ -21,8 +21,7 @@ from raxalign.lazy import np
 from raxalign.options.params import LATER, BaseParams, Removed
 from raxalign.options.sources import DataPath, RemoteData, expand_path
 from raxalign.tasks.base import Task
-from raxalign.train.loop import TrainSettings
-from raxalign.train.options import pair_of
+from raxalign.train.options import TrainSettings, pair_of
 
 if TYPE_CHECKING:
     from datasets import Dataset

@@ -27,8 +27,9 @@ from raxalign.lazy import pa
 from raxalign.tasks.base import Outcome, Score, means
 from raxalign.tasks.transfer.head import Batches, FineTuned, Head, HeldOut, noted
 from raxalign.tasks.transfer.params import kept, select, settings_of
-from raxalign.train.loop import Fitted, KeepBest, TrainSettings, fit
+from raxalign.train.loop import Fitted, KeepBest, fit
 from raxalign.train.objective import HostSided, Objective, Step
+from raxalign.train.options import TrainSettings
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
