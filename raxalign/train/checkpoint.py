@@ -48,9 +48,11 @@ def kept_steps(where: Path | Iterable[str]) -> int:
     >>> kept_steps(["train/step-00000200", "train/step-00000400/a", "warm/step-00000100"])
     500
     """
-    names = where
+    names: Iterable[str] = ()
     if isinstance(where, Path):
         names = (path.relative_to(where).as_posix() for path in where.glob("*/step-*"))
+    else:
+        names = where
     newest: dict[str, int] = {}
     for training, checkpoint in (PurePath(name).parts[:2] for name in names if "/" in name):
         step = checkpoint.removeprefix("step-")
