@@ -178,16 +178,6 @@ class Cell:
         return self.values[name] if name is not None else None
 
 
-def tables_of(names: Iterable[Name], measured: Declared) -> list[tuple[str, str, str]]:
-    """Return (task, metric, split) of what is worth a table: no counts, errors, directions or
-    points of a sweep; dev where a task has no test.
-    """
-    entries = dict.fromkeys((task, metric, split) for task, _, metric, split in names)
-    found = [entry for entry in entries if measured(*entry[:2]).role == "score"]
-    tested = {task for task, _, split in found if split == "test"}
-    return [entry for entry in found if entry[2] == "test" or entry[0] not in tested]
-
-
 def _cell(group: list[Mapping[str, Any]], pivot: str, measured: Declared) -> Cell:
     first = group[0]
     found: dict[Name, dict[Any, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))

@@ -244,7 +244,7 @@ def report(
     from raxalign.plan.load import open_grid
     from raxalign.plan.values.claims import judged_in
     from raxalign.plan.values.results import rows
-    from raxalign.report.compose import ReportOptions, write_report, writing
+    from raxalign.report.compose import ReportOptions, write_report
 
     opened = with_confirmed(open_grid(file, storage=storage), confirm)
     folder = out or _report_folder(file, opened.plan.name)
@@ -258,8 +258,7 @@ def report(
         )
     claims = judged_in(opened, equivalence)
     asked = ReportOptions(opened.grid.published, opened.sources, equivalence, claims)
-    with writing(folder, file) as written:
-        written += write_report(found, opened.plan, folder, ledger=ledger, asked=asked)
+    written = write_report(found, opened.plan, folder, ledger=ledger, asked=asked, grid=file)
     print_out("\n".join(map(str, written)))
     if found:
         from raxalign.sweep.tracker import TrackedGrid

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
-from raxalign.analysis.cells import Cell
+from raxalign.analysis.cells import Cell, Name
 from raxalign.catalog import PluginFile, catalog
 from raxalign.config.axes import Axis
 from raxalign.config.grid import Grid
@@ -252,6 +252,15 @@ class Plan:
                 added[0].metric.measured(metric) if added else found or Measured.undeclared(metric)
             )
         return self._measured[task, metric]
+
+    def tables_of(self, names: Iterable[Name]) -> list[tuple[str, str, str]]:
+        """Return (task, metric, split) of what is worth a table: no counts, errors, directions or
+        points of a sweep; dev where a task has no test.
+        """
+        entries = dict.fromkeys((task, metric, split) for task, _, metric, split in names)
+        found = [entry for entry in entries if self.measured(*entry[:2]).role == "score"]
+        tested = {task for task, _, split in found if split == "test"}
+        return [entry for entry in found if entry[2] == "test" or entry[0] not in tested]
 
     def count_of(self, task: str, metric: str) -> str:
         """Return the metric that counts the pairs behind another one, ``<metric>_pairs``; nothing

@@ -9,7 +9,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
@@ -151,10 +151,27 @@ def write_report(
     *,
     ledger: Ledger | None = None,
     asked: ReportOptions = ReportOptions(),
+    grid: Path | None = None,
 ) -> list[Path]:
-    """Write the report of result rows into a folder, which is made where it is not there; the other
-    arguments are those of `compose`. Returns the paths of all files, the page first.
+    """Write the report of result rows into a folder, which is made where it is not there; where it
+    is that of a `grid` file, what its former report had besides is removed. The other arguments are
+    those of `compose`. Returns the paths of all files, the page first.
+
+    Raises `RaxalignError` where the folder has the report of another grid, and `StorageError` with
+    the file, or else the folder, that cannot be written.
     """
+    with _kept_for(folder, grid) if grid is not None else nullcontext([]) as written:
+        written += _written(rows, plan, folder, ledger, asked)
+    return written
+
+
+def _written(
+    rows: Sequence[Mapping[str, Any]],
+    plan: Plan,
+    folder: Path,
+    ledger: Ledger | None,
+    asked: ReportOptions,
+) -> list[Path]:
     for place in ("figures", "tables"):
         (folder / place).mkdir(parents=True, exist_ok=True)
     composed = compose(rows, plan, folder / "figures", ledger=ledger, asked=asked)
@@ -182,12 +199,8 @@ def write_report(
 
 
 @contextmanager
-def writing(folder: Path, grid: Path) -> Iterator[list[Path]]:
-    """Let the report of a grid file be written into a folder, by who adds the files to the list;
-    those of its former report that it lacks are removed. Raises `RaxalignError` where the folder
-    has the report of another grid, and `StorageError` with the file, or else the folder, that
-    cannot be written.
-    """
+def _kept_for(folder: Path, grid: Path) -> Iterator[list[Path]]:
+    """Let the report of a grid file be written into a folder, by who adds the files to the list."""
     folder, record = folder.resolve(), folder / ".report.json"
     written, former = list[Path](), dict[str, Any]()
     try:

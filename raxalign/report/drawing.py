@@ -10,7 +10,7 @@ import math
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -92,6 +92,14 @@ class Sketch:
     caption: str
     panels: Sequence[Panel]
 
+    def drawn(self, folder: Path, mark: str) -> Figure:
+        """Draw at most `MOST_PANELS` of its panels into a folder, under a mark."""
+        caption, name = self.caption, identifier(self.name)
+        if len(self.panels) > MOST_PANELS:
+            caption += f" The first {MOST_PANELS} of {len(self.panels)} panels."
+        svg = draw(self.panels[:MOST_PANELS], folder, name, mark)
+        return Figure(f"figure-{name}", self.title, name, svg, caption)
+
 
 MOST_PANELS = 12  # of a figure
 INK, RULE = "#1a1b1c", "#d8d9da"
@@ -115,19 +123,6 @@ _FILES: dict[str, dict[str, Any]] = {
     "png": {"dpi": 160, "facecolor": "white", "metadata": {"Software": None}},
 }
 _LABEL = 40  # letters of an axis's label in one line
-
-
-def drawn(sketches: Iterable[Sketch], folder: Path, mark: str) -> tuple[Figure, ...]:
-    """Draw the sketches that have panels, at most `MOST_PANELS` of each, under a mark."""
-    figures = []
-    for sketch in sketches:
-        if sketch.panels:
-            caption, name = sketch.caption, identifier(sketch.name)
-            if len(sketch.panels) > MOST_PANELS:
-                caption += f" The first {MOST_PANELS} of {len(sketch.panels)} panels."
-            svg = draw(sketch.panels[:MOST_PANELS], folder, name, mark)
-            figures.append(Figure(f"figure-{name}", sketch.title, name, svg, caption))
-    return tuple(figures)
 
 
 def draw(panels: Sequence[Panel], folder: Path, name: str, mark: str = "") -> str:

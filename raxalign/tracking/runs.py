@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
-from raxalign.analysis.cells import ALL_TARGETS, Cell, Name, tables_of
+from raxalign.analysis.cells import ALL_TARGETS, Cell, Name
 from raxalign.config.axes import Axis
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
-from raxalign.analysis.cells import MEANS, Cell, Name, Value, tables_of
+from raxalign.analysis.cells import MEANS, Cell, Name, Value
 from raxalign.analysis.power import Design, LanguageSample
 from raxalign.analysis.significance import (
     LEVEL,
@@ -215,7 +215,7 @@ def comparisons(
     Raises:
         RaxalignError: No cell has the name, or several different ones have it.
     """
-    entries = tables_of((name for cell in cells for name in cell.values), plan.measured)
+    entries = plan.tables_of(name for cell in cells for name in cell.values)
     entries = [entry for entry in entries if tables is None or entry in tables]
     found: list[Compared] = []
     for task in dict.fromkeys(entry[0] for entry in entries):
@@ -233,7 +233,7 @@ def fallen(cells: Sequence[Cell], plan: Plan) -> list[Compared]:
     """Return the values of single languages that are less than half of those of the baseline. No
     predictions are read: nothing is tested.
     """
-    tables = set(tables_of((name for cell in cells for name in cell.values), plan.measured))
+    tables = set(plan.tables_of(name for cell in cells for name in cell.values))
     by_cell = {id(cell): cell for cell in cells}
     found = (
         Compared(by_cell[at], name, value, baseline=base, measured=plan.measured(name[0], name[2]))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
-from raxalign.analysis.cells import MEANS, Cell, Name, tables_of
+from raxalign.analysis.cells import MEANS, Cell, Name
 from raxalign.catalog import catalog
 from raxalign.errors import RaxalignError
 from raxalign.measured import spoken
@@ -205,7 +205,7 @@ class Scoreboard:
     @cached_property
     def tables(self) -> tuple[TableKey, ...]:
         """What is worth a table: no counts, errors, directions or points of a sweep."""
-        return tuple(tables_of(self.names, self.plan.measured))
+        return tuple(self.plan.tables_of(self.names))
 
     @cached_property
     def by_table(self) -> Mapping[TableKey, tuple[str, ...]]:

@@ -18,7 +18,7 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.values.results import read_records
 from raxalign.plan.values.scoreboard import Scoreboard, TableKey, table_of
 from raxalign.report.document import Figure, Part, Share, Table, caption
-from raxalign.report.drawing import Sketch, drawn
+from raxalign.report.drawing import Sketch
 from raxalign.sample import of_layers
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
@@ -172,8 +172,9 @@ class Section(ABC):
         return Share((part,)) if part.tables or part.figures else None
 
     def drawn(self, sketches: Iterable[Sketch]) -> tuple[Figure, ...]:
-        """Draw sketches; pictures of a grid that lacks results say so by themselves."""
-        return drawn(sketches, self.material.figures, self.results.lacking.short)
+        """Draw the sketches that have panels; pictures of a grid that lacks results say so."""
+        folder, mark = self.material.figures, self.results.lacking.short
+        return tuple(sketch.drawn(folder, mark) for sketch in sketches if sketch.panels)
 
     def shown_cells(self, kind: str) -> tuple[str, list[Cell]]:
         """Return the grid's name of its first task of a kind, and the cells that its analyses show:
