@@ -296,7 +296,7 @@ class PlanRuns:
         ``_languages_low``, ``_languages_high`` and ``_languages_p`` for languages like these. A
         metric without a test has none of these.
         """
-        tables = set(tables_of(cell.values, self._plan.measured))
+        tables = set(self._plan.tables_of(cell.values))
         metrics = {
             metric_name(*name): value.mean
             for name, value in cell.values.items()

@@ -15,7 +15,7 @@ from raxalign.plan.values.scoreboard import Lacking, Scoreboard
 from raxalign.report.answer import answer
 from raxalign.report.compared import as_text
 from raxalign.report.drawing import Series
-from raxalign.report.sections.transfer import _front
+from raxalign.report.sections.curves import _front
 from raxalign.report.tables import as_text as tables_text
 from raxalign.report.tables import blocks
 from raxalign.single.model_card import scores_of
