@@ -154,6 +154,10 @@ class Cell:
         found = [lang for lang in found if (lang in self.unseen) == (mean == "avg_unseen")]
         return [lang for lang in found if mean != "avg_zero_shot" or lang != pivot]
 
+    def names_of(self, table: tuple[str, str, str]) -> list[Name]:
+        """Return the names of the values that the cell has in a table (task, metric, split)."""
+        return [name for name in self.values if (name[0], name[2], name[3]) == table]
+
     def mean_name(self, task: str, metric: str, split: str) -> Name | None:
         """Return the name of the mean over languages: the zero-shot one where there is one, that of
         all, that of unseen ones where no other is there, or the only language there is.
@@ -161,8 +165,7 @@ class Cell:
         for lang in ("avg_zero_shot", "avg", "avg_unseen"):
             if (task, lang, metric, split) in self.values:
                 return (task, lang, metric, split)
-        table = (task, metric, split)
-        only = [name for name in self.values if (name[0], name[2], name[3]) == table]
+        only = self.names_of((task, metric, split))
         return only[0] if len(only) == 1 else None
 
     def compared_mean(self, task: str, metric: str, split: str) -> Name | None:

@@ -18,7 +18,7 @@ from raxalign.plan.values.comparisons import (
 from raxalign.plan.values.numbers import MINUS
 from raxalign.plan.values.predictions import MOST_EVALUATIONS
 from raxalign.plan.values.results import FLOOR, near_floor, rows
-from raxalign.plan.values.scoreboard import Scoreboard, TableKey, table_of, why_uncompared
+from raxalign.plan.values.scoreboard import Scoreboard, TableKey, why_uncompared
 from raxalign.store.ledger import EarlierLook, Ledger
 
 _MOST_TASKS = 3  # those after the main one; more of them are counted together
@@ -174,11 +174,8 @@ class _Answer:
         return name + (f" ({', '.join(facts)})" if facts else "")
 
     def _tally(self, system: Cell, table: TableKey, *, unseen: bool = False) -> LanguageTally:
-        of_cell = [
-            found
-            for found in self.results.compared
-            if found.cell is system and found.baseline is not None and table_of(found.name) == table
-        ]
+        every = self.results.select(table, system)
+        of_cell = [found for found in every if found.baseline is not None]
         pivot = self.results.plan.pivot
         single = [found for found in of_cell if found.name[1] not in MEANS]
         others = [found for found in single if found.name[1] != pivot] or single

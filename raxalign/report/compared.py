@@ -18,7 +18,7 @@ from raxalign.plan.values.comparisons import (
     look_lines,
 )
 from raxalign.plan.values.numbers import UNDECLARED, NumberFormat, heading_of, unit_of
-from raxalign.plan.values.scoreboard import TableKey, table_of, why_uncompared
+from raxalign.plan.values.scoreboard import TableKey, why_uncompared
 from raxalign.printing import TextTable, paragraph
 
 
@@ -48,7 +48,7 @@ class Ranking:
         family = sum(entry.tested for entry in entries)
         together: dict[tuple[str, int | None], list[Compared]] = defaultdict(list)
         for entry in entries:
-            if entry.name == entry.cell.mean_name(*table_of(entry.name)):
+            if entry.name == entry.cell.mean_name(*entry.table):
                 together[entry.cell.encoder, entry.cell.sentences].append(entry)
         for pairs in together.values():
             cells, values = _valued(pairs)
@@ -227,7 +227,7 @@ def as_text(
     """
     tables: dict[TableKey, list[Compared]] = defaultdict(list)
     for entry in compared:
-        tables[table_of(entry.name)].append(entry)
+        tables[entry.table].append(entry)
     found: list[str] = []
     for (task, metric, split), entries in tables.items():
         head = f"{task}: {metric} ({split}){heading_of(entries[0].measured)}"

@@ -19,7 +19,7 @@ from raxalign.measured import spoken
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.comparisons import baseline_cells, look_lines
 from raxalign.plan.values.numbers import FEW, UNDECLARED, NumberFormat, heading_of
-from raxalign.plan.values.scoreboard import UNTOUCHED, Scoreboard, TableKey, table_of, why_untouched
+from raxalign.plan.values.scoreboard import UNTOUCHED, Scoreboard, TableKey, why_untouched
 from raxalign.printing import TextTable, paragraph
 from raxalign.report.document import Entry, Line, Table, caption, marked, unaligned
 
@@ -189,7 +189,7 @@ def _table(results: Scoreboard, table: TableKey, names: Sequence[Name]) -> Table
     )
     about = f"{results.lacking.short} {_caption(results, cells, table)}".strip()
     about += unaligned(cells) + shown.one_per_method + shown.untouched(task)
-    tested = [found for found in results.compared if table_of(found.name) == table]
+    tested = results.select(table)
     about += "".join(f" {line}." for line in look_lines(tested, results.plan))
     anchor = f"{results.plan.name}-{task}-{metric}" + ("" if split == "test" else f"-{split}")
     columns = tuple(results.column(name[1]) for name in names)
@@ -207,7 +207,7 @@ def _entry(results: Scoreboard, cell: Cell, name: Name, unit: NumberFormat) -> E
 
 def _caption(results: Scoreboard, cells: Sequence[Cell], table: TableKey) -> str:
     task, metric, split = table
-    own = [(cell, name) for cell in cells for name in cell.values if table_of(name) == table]
+    own = [(cell, name) for cell in cells for name in cell.names_of(table)]
     runs = sorted({cell.values[name].n for cell, name in own})
     shown = [found for one in own if (found := results.at(*one)) is not None]
     around = sum(found.interval is not None for found in shown)
@@ -291,9 +291,9 @@ def blocks(
     board = Scoreboard.of(rows, plan)
     every, columns = board.cells, selection.names(board.names, plan)
     found = []
-    for key in dict.fromkeys(map(table_of, columns)):
+    for key in dict.fromkeys((n[0], n[2], n[3]) for n in columns):
         task, metric, split = key
-        langs = plan.ordered(name[1] for name in columns if table_of(name) == key)
+        langs = plan.ordered(name[1] for name in columns if (name[0], *name[2:]) == key)
         title, (note, most) = f"{task}: {metric} ({split})", _over(plan, every, key, langs)
         if most is not None and most < FEW and not (selection.every or selection.metrics):
             few = f"{note}; too few for a result (`--all` shows the table)"

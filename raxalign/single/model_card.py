@@ -22,7 +22,7 @@ from raxalign.options.run import BasePrecision, Precision
 from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared, comparisons
 from raxalign.plan.values.predictions import Predictions
 from raxalign.plan.values.results import rows
-from raxalign.plan.values.scoreboard import Scoreboard, table_of
+from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.printing import masked
 from raxalign.provenance import versions
 
@@ -154,7 +154,7 @@ def scores_of(
         board = replace(board, cells=[this])
     kinds = {task: plan.stages[key].maker for task, key in trial.evaluations.items()}
     tables = [table for task in kinds if (table := board.leading(task)) is not None]
-    own = [[name for name in this.values if table_of(name) == table] for table in tables]
+    own = [this.names_of(table) for table in tables]
     names = [n for several in own for n in sorted(several, key=lambda name: name[1] in MEANS)]
     compared = {
         entry.name: entry

@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from raxalign.plan.values.comparisons import comparisons
-from raxalign.plan.values.scoreboard import table_of
 from raxalign.report.compared import Ranking, all_pairs, as_text
 from tests.ledgers import made_up
 from tests.report.material import results_of, share, with_tests
@@ -70,7 +69,7 @@ def test_groups_of_a_ranking_are_places_in_its_own_order(results, made):
     entries = [
         entry
         for entry in comparisons(results.cells, results.plan, made[1], baseline="all")
-        if table_of(entry.name) == ("retrieval", "contextual_accuracy", "test")
+        if entry.table == ("retrieval", "contextual_accuracy", "test")
     ]
     (ranking,) = Ranking.of(entries)
     assert [rank.rank for rank in ranking.ranks] == sorted(rank.rank for rank in ranking.ranks)

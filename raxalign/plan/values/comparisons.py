@@ -76,6 +76,11 @@ class Compared:
     earlier: tuple[EarlierLook, ...] = ()  # the looks at it before, for which p is corrected
 
     @property
+    def table(self) -> tuple[str, str, str]:
+        """Its table: (task, metric, split)."""
+        return (self.name[0], self.name[2], self.name[3])
+
+    @property
     def baseline_value(self) -> Value | None:
         """The value of the baseline."""
         return self.baseline.values[self.name] if self.baseline is not None else None

@@ -127,11 +127,6 @@ UNTOUCHED = "untouched"
 """What tables have in place of a number where the method changes nothing that the task reads."""
 
 
-def table_of(name: Name) -> TableKey:
-    """Return the (task, metric, split) of a value."""
-    return (name[0], name[2], name[3])
-
-
 @dataclass(frozen=True)
 class Scoreboard:
     """The one account of a grid's results: its cells, the trials that are `lacking`, and what is
@@ -212,7 +207,7 @@ class Scoreboard:
         """(task, metric, split) -> its languages as tables show them (`ordered`)."""
         found: dict[TableKey, dict[str, None]] = {}
         for name in self.names:
-            found.setdefault(table_of(name), {})[name[1]] = None
+            found.setdefault((name[0], name[2], name[3]), {})[name[1]] = None
         return {table: tuple(self.plan.ordered(langs)) for table, langs in found.items()}
 
     def names_of(self, table: TableKey) -> list[Name]:
@@ -303,7 +298,7 @@ class Scoreboard:
         there: dict[TableKey, set[str]] = {}
         for found in self.compared:
             if found.baseline is not None and found.baseline is not found.cell:
-                there.setdefault(table_of(found.name), set()).add(found.name[1])
+                there.setdefault(found.table, set()).add(found.name[1])
         alone = {self.plan.pivot}  # of a task for other languages, which are left as they are
         return [
             table
@@ -317,7 +312,7 @@ class Scoreboard:
         one is as good on dev.
         """
         task, metric, split = table
-        own = [f for f in self.compared if f.baseline is not None and table_of(f.name) == table]
+        own = [found for found in self.select(table) if found.baseline is not None]
         cells = list({id(found.cell): found.cell for found in own}.values())
         ranks = [self.dev_of(cell, task, metric) for cell in cells]
         there = max(ranks) > -math.inf
@@ -344,6 +339,14 @@ class Scoreboard:
         """The cells that others are compared with, each once."""
         bases = (entry.baseline for entry in self.compared)
         return list({id(base): base for base in bases if base is not None}.values())
+
+    def select(self, table: TableKey, cell: Cell | None = None) -> list[Compared]:
+        """Return what is compared of a table, or of a cell in it."""
+        return [
+            found
+            for found in self.compared
+            if found.table == table and (cell is None or found.cell is cell)
+        ]
 
     def at(self, cell: Cell, name: Name | None) -> Compared | None:
         """Return the comparison of a value; None for a value that is in no table of the grid."""
@@ -384,7 +387,7 @@ class Scoreboard:
     def single_languages(self, task: str, metric: str, cell: Cell) -> list[str]:
         """Return the languages of a cell's scores, without the pivot and the means."""
         shown, left_out = (task, metric, self.split(task)), (*MEANS, self.plan.pivot)
-        return [n[1] for n in cell.values if table_of(n) == shown and n[1] not in left_out]
+        return [name[1] for name in cell.names_of(shown) if name[1] not in left_out]
 
     def baseline(self, task: str, metric: str) -> Cell | None:
         """Return the cell of the original encoder."""

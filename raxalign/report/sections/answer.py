@@ -8,7 +8,7 @@ from raxalign.analysis.cells import MEANS, Cell, Name
 from raxalign.measured import spoken
 from raxalign.plan.values.comparisons import LEFT, Compared
 from raxalign.plan.values.numbers import NumberFormat
-from raxalign.plan.values.scoreboard import TableKey, table_of
+from raxalign.plan.values.scoreboard import TableKey
 from raxalign.report.answer import answer
 from raxalign.report.document import Entry, Headline, Line, Share, Table, caption, marked, unaligned
 from raxalign.report.sections.base import Section
@@ -30,7 +30,7 @@ class AnswerSection(Section):
         """Return the answer and the matrices, that of the main task first."""
         results, compared = self.results, self.results.compared
         first = results.compared_tables()
-        found = {table_of(f.name) for f in compared if f.baseline is not None}
+        found = {f.table for f in compared if f.baseline is not None}
         others = [table for table in results.tables if table in found and table not in first]
         tables = [*first, *(table for table in others if not results.few(table))]
         return Share(headline=Headline(answer(results), tuple(map(self._matrix, tables))))

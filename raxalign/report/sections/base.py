@@ -16,7 +16,7 @@ from raxalign.lazy import pa, pc
 from raxalign.options.params import BaseParams
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.results import read_records
-from raxalign.plan.values.scoreboard import Scoreboard, TableKey, table_of
+from raxalign.plan.values.scoreboard import Scoreboard, TableKey
 from raxalign.report.document import Figure, Part, Share, Table, caption
 from raxalign.report.drawing import Sketch
 from raxalign.sample import of_layers
@@ -191,7 +191,7 @@ class Section(ABC):
         """Return the small print under a line: encoder, size of the training set, seeds."""
         facts = [cell.encoder] if self.results.several_encoders else []
         facts += [f"{cell.sentences:,} pairs"] if cell.sentences is not None else []
-        counts = (value.n for name, value in cell.values.items() if table_of(name) == table)
+        counts = (cell.values[name].n for name in cell.names_of(table))
         if seeds := max(counts, default=0):
             facts.append(f"{seeds} seeds" if seeds > 1 else "1 seed")
         return ", ".join(facts)

@@ -11,7 +11,7 @@ from typing import final
 from raxalign.analysis.cells import MEANS
 from raxalign.measured import spoken
 from raxalign.plan.values.comparisons import ALL, Compared, comparisons
-from raxalign.plan.values.scoreboard import TableKey, table_of
+from raxalign.plan.values.scoreboard import TableKey
 from raxalign.report.compared import Ranking
 from raxalign.report.document import Part, Share, caption
 from raxalign.report.drawing import Panel, Series, Sketch
@@ -70,11 +70,11 @@ class Languages(Section):
                 results.cells, results.plan, self.material.ledger, baseline=ALL, tables=tables
             )
             for table in tables:
-                yield self._of_ranks(table, [e for e in pairs if table_of(e.name) == table])
+                yield self._of_ranks(table, [e for e in pairs if e.table == table])
 
     def _of_ranks(self, table: TableKey, entries: list[Compared]) -> Sketch:
         task, metric, _ = table
-        shown = [e for e in self.results.compared if table_of(e.name) == table]
+        shown = self.results.select(table)
         found = [r for r in Ranking.of(entries, shown) if any(e.tested for e in entries)]
         panels = [self._ranks(ranking, table) for ranking in found]
         numbers = [sum(entry.tested for entry in family) for family in (shown, entries)]

@@ -11,7 +11,7 @@ from typing import Any, final
 from raxalign.analysis.cells import MEANS, Cell, Name, Value
 from raxalign.config.published import Publication, PublishedTable, Rule
 from raxalign.plan.values.numbers import FEW, NumberFormat, published_unit, signed
-from raxalign.plan.values.scoreboard import UNTOUCHED, Scoreboard, table_of
+from raxalign.plan.values.scoreboard import UNTOUCHED, Scoreboard
 from raxalign.report.document import (
     Entry,
     Line,
@@ -188,7 +188,7 @@ class MeasuredRow:
             remarks[missing] = None
         # the mean over languages of one cell that is the mean of these, where a table has it
         names, pivot, known = [name for _, name in named], self.matcher.results.plan.pivot, None
-        if all(own is cell for own, _ in named) and len(set(map(table_of, names))) == 1:
+        if all(own is cell for own, _ in named) and len({(n[0], *n[2:]) for n in names}) == 1:
             task, _, metric, split = names[0]
             for name in ((task, mean, metric, split) for mean in reversed(MEANS)):
                 own = set(cell.languages_of(name, pivot)) if name in cell.values else set()

@@ -14,7 +14,7 @@ from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.claims import judged_in
 from raxalign.plan.values.comparisons import comparisons
-from raxalign.plan.values.scoreboard import Scoreboard, table_of
+from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.answer import stored_answer
 from raxalign.report.compared import Ranking, as_text, comparison_rows
 from tests.grids import write_grid
@@ -54,7 +54,7 @@ def test_a_second_look_with_more_runs_is_told_and_corrected_for(few, tmp_path):
     found = compared(opened := more(few, tmp_path / "more"))
     assert looks(found)["finetune", "xnli"] == [2]
     assert looks(found)["rotation", "retrieval"] == [], "it has the same runs as before"
-    family = [e for e in found if table_of(e.name) == ("xnli", "accuracy", "test") and e.tested]
+    family = [e for e in found if e.table == ("xnli", "accuracy", "test") and e.tested]
     adjusted = holm([min(1.0, 6 * entry.comparison.p) for entry in family])
     assert [entry.p_adjusted for entry in family] == adjusted
     day = family[0].earlier[0].when[:10]
@@ -114,7 +114,7 @@ def test_what_is_equal_in_all_examples_and_runs_leaves_the_family(tmp_path):
     assert said["de-en"] == "="
     assert "=" not in (said["fr-en"], said["avg"])
     assert {e.p_adjusted for e in found if e.name[1] == "de-en"} == {None}
-    family = [e for e in compared(opened) if table_of(e.name) == table_of(found[0].name)]
+    family = [e for e in compared(opened) if e.table == found[0].table]
     tested = [e for e in family if e.tested]
     assert [e.p_adjusted for e in tested] == holm([e.comparison.p for e in tested])
 
@@ -130,8 +130,8 @@ def test_the_first_sentence_of_a_later_look_says_so(few, tmp_path):
 def test_ranks_differ_from_the_baseline_where_the_table_says_so(few):
     results: Scoreboard = results_of((few, few.storage.ledger))
     table = ("retrieval", "contextual_accuracy", "test")
-    pairs = [e for e in compared_cells(results, few, "all") if table_of(e.name) == table]
-    shown = [e for e in compared_cells(results, few, None) if table_of(e.name) == table]
+    pairs = [e for e in compared_cells(results, few, "all") if e.table == table]
+    shown = [e for e in compared_cells(results, few, None) if e.table == table]
     for verdict in ("better", "cannot tell"):
         said = [replace(e, verdict=verdict) if e.baseline else e for e in shown]
         (ranking,) = Ranking.of(pairs, said)
