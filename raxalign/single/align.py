@@ -26,7 +26,7 @@ from raxalign.options.run import Precision, RunConfig
 from raxalign.options.sources import LocalFile, looked_up
 from raxalign.pairing.build import OneToOne, export_pharaoh, left_out
 from raxalign.pairing.schema import check, read_pairs
-from raxalign.plan.expansion.data import SharedStages, encoder_faults
+from raxalign.plan.expansion.data import SharedStages
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.expansion.tasks import TrialInputs
 from raxalign.plan.plan import Plan
@@ -304,7 +304,7 @@ def _plan(request: PairsRequest, storage: Storage) -> tuple[SharedStages, Stage]
         raise DependencyError(fault)
     start = grid.pairs.encoder()
     revisions = start.plugin().fetch() if start is not None else {}
-    for fault in encoder_faults(grid, revisions.get):
+    for fault in SharedStages(grid, Identity(digests.of, revisions.get)).encoder_faults():
         raise RaxalignError(f"--aligner {request.aligner}: {fault.problem}")
     identity.of({**corpus.sources(*sides), **aligner.sources(*sides)})
     if identity.missing:

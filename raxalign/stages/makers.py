@@ -29,7 +29,7 @@ from raxalign.methods.base import MethodInputs
 from raxalign.pairing.aligners.base import AlignerInputs
 from raxalign.pairing.build import LinkRecipe, build_heldout, build_training, slice_training
 from raxalign.pairing.schema import build_seen
-from raxalign.plan.expansion.data import SEEN_SWAPPED
+from raxalign.plan.expansion.data import SharedStages
 from raxalign.plan.stage import Stage
 from raxalign.stages.workshop import MAKERS, Workshop, files_of
 from raxalign.train.objective import Objective, RowOrder
@@ -233,7 +233,9 @@ def make_seen(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
     pairs = list(shop.datasets(stage, "pairs").values())
     langs = (str(stage.params["lang"]), str(stage.params["pivot"]))
     dictionaries = [
-        DictionaryFile.read(Path(place), langs, swap=name.startswith(f"{SEEN_SWAPPED}/")).entries
+        DictionaryFile.read(
+            Path(place), langs, swap=name.startswith(f"{SharedStages.SEEN_SWAPPED}/")
+        ).entries
         for name, place in stage.locations.items()
     ]
     return build_seen([run], pairs, dictionaries, folder)

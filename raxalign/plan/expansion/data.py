@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import wraps
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from raxalign.catalog import catalog
 from raxalign.config.grid import Grid
@@ -28,10 +28,6 @@ TEXT_VERSION = 2
 SEEN_VERSION = 2
 PIECES_VERSION = 1
 
-SEEN_DICTIONARY, SEEN_SWAPPED = "dictionary", "swapped"
-"""What the name of a dictionary of a `seen` stage begins with, by the order of its sides."""
-
-
 LEAST_SENTENCES = 10_000
 """Sentences per language, or rows of a task, from which pieces have a stage. Fewer are divided by
 each trial, in the time that a stage takes to start.
@@ -42,93 +38,8 @@ _ROW_BYTES = 150
 _COLUMNS = {"pairs": ("src", "tgt"), "bitext": ("src", "tgt"), "text": ("words",)}
 
 
-def corpus_faults(grid: Grid, stages: Iterable[Stage]) -> Iterator[Fault]:
-    """Yield the languages of which some stages read text that their corpus is known not to have,
-    each where it is named.
-    """
-    read = {(str(s.params["lang"]), s.maker): s for s in stages if s.kind == "bitext"}
-    for (lang, _), stage in read.items():
-        if why := stage.plugin().lacks(lang, grid.pivot):
-            naming = [task for task in grid.tasks if lang in task.unseen]
-            line = naming[0].line_of("languages") if naming else grid.lines.get("languages")
-            key = f"tasks.{naming[0].name}.languages" if naming else "languages"
-            remedy = "take it out, or give it a corpus of its own in `corpus: {by_language: ...}`"
-            yield Fault(line, key, why, remedy)
-
-
-def code_not_run(stages: Iterable[Stage]) -> Iterator[str]:
-    """Yield a remark on each encoder whose folder names code of its own."""
-    for stage in stages:
-        places = map(Path, stage.locations.values()) if stage.kind == "encoder" else ()
-        configs = (p for p in places if p.name in {"config.json", "tokenizer_config.json"})
-        for path in [path for path in configs if "auto_map" in read_config(path)][:1]:
-            told = "names code of the encoder's own, which is never run: transformers' own is"
-            yield f"{path}: `auto_map` {told}"
-
-
-def encoder_faults(grid: Grid, known: Callable[[str], str | None]) -> Iterator[Fault]:
-    """Yield what is wrong with the encoders of a grid, each with its line and key.
-
-    `known` gives what was looked up before, by name (as of `EncoderKind.depth`). Raises `DataError`
-    where the folder of the word aligner's encoder is missing.
-    """
-    for spec in grid.encoders:
-        yield from _as_faults(grid, "encoder", spec.plugin().check())
-    counting = grid.encoder_of_pieces()
-    if counting is not None:
-        yield from _as_faults(grid, "corpus.pieces", counting.plugin().check())
-    own = grid.pairs.encoder()
-    if own is not None:
-        kind = own.plugin()
-        faults = kind.check()
-        if not faults:
-            kind.sources()  # names a folder that is not there before its config is asked for
-            faults = grid.pairs.aligner.plugin().check_encoder(kind.depth(known))
-        yield from _as_faults(grid, "pairs", faults)
-
-
 _DEEP = 10_000
 """A number of blocks with which any task can be asked whether it trains the encoder."""
-
-
-def held_faults(grid: Grid) -> Iterator[Fault]:
-    """Yield the methods and tasks of a grid that train all weights of an encoder, where
-    `run.base_precision` holds these in bfloat16.
-    """
-    families = {catalog("encoders")[spec.kind].family for spec in grid.encoders}
-    if grid.run.base_precision == "fp32" or "transformer" not in families:
-        return
-    why = "holds weights that are frozen in bfloat16, and {} trains all weights of the encoder"
-    told = f"run.base_precision: {grid.run.base_precision} {why}"
-    for spec in grid.methods:
-        kind = catalog("methods")[spec.kind]
-        effects = [kind(params).effect() for params in spec.points]
-        if "transformer" in kind.accepts and any(e.weights and not e.adapters for e in effects):
-            line, key = grid.line_of("methods", spec.name), f"methods.{spec.name}"
-            remedy = "set `lora` there, or leave run.base_precision at fp32"
-            yield Fault(line, key, told.format(spec.name), remedy)
-    for asked in grid.tasks:
-        task = asked.plugin()
-        if "transformer" in task.accepts and task.training() and task.reads(_DEEP).tunes:
-            line, key = asked.line_of(""), f"tasks.{asked.name}"
-            remedy = "take it out, or leave run.base_precision at fp32"
-            yield Fault(line, key, told.format(asked.name), remedy)
-
-
-def _as_faults(grid: Grid, key: str, problems: Iterable[str]) -> Iterator[Fault]:
-    """Yield problems as faults of one key."""
-    line = grid.lines.get(key.partition(".")[0])
-    yield from (Fault(line, key, problem) for problem in problems)
-
-
-def head_of(spec: Spec, identity: Identity) -> bool:
-    """Check whether an encoder has a masked-LM head; one that has to be looked up first counts as
-    having it. An encoder whose folder is missing is reported elsewhere.
-    """
-    try:
-        return spec.plugin().has_head(identity.locked) is not False
-    except DataError:
-        return True
 
 
 def _params_in_key(params: BaseParams, digests: Mapping[str, str]) -> dict[str, Any]:
@@ -155,17 +66,13 @@ def _once(make: Callable[..., Stage]) -> Callable[..., Stage]:
     return kept
 
 
-def has_dev(grid: Grid, lang: str) -> bool:
-    """Return whether the corpus of a language has a dev part."""
-    if grid.corpus.split != "files":
-        return grid.corpus.split.dev > 0
-    path = getattr(grid.corpora[lang].params, "path", None)
-    return not isinstance(path, Parts) or path.dev is not None
-
-
 @dataclass
 class SharedStages:
-    """Makes the shared stages of a grid, each once."""
+    """Makes the shared stages of a grid, each once, and says what is wrong with what they read."""
+
+    SEEN_DICTIONARY: ClassVar = "dictionary"
+    SEEN_SWAPPED: ClassVar = "swapped"
+    """What the name of a dictionary of a `seen` stage begins with, by the order of its sides."""
 
     grid: Grid
     identity: Identity
@@ -175,6 +82,104 @@ class SharedStages:
     def add(self, stage: Stage) -> Stage:
         """Keep a stage, once per key, and return the one that is kept."""
         return self.stages.setdefault(stage.key, stage)
+
+    def encoder_faults(self) -> Iterator[Fault]:
+        """Yield what is wrong with the encoders of the grid, each with its line and key.
+
+        Raises `DataError` where the folder of the word aligner's encoder is missing.
+        """
+        for spec in self.grid.encoders:
+            yield from self._as_faults("encoder", spec.plugin().check())
+        counting = self.grid.encoder_of_pieces()
+        if counting is not None:
+            yield from self._as_faults("corpus.pieces", counting.plugin().check())
+        own = self.grid.pairs.encoder()
+        if own is not None:
+            kind = own.plugin()
+            faults = kind.check()
+            if not faults:
+                kind.sources()  # names a folder that is not there before its config is asked for
+                faults = self.grid.pairs.aligner.plugin().check_encoder(
+                    kind.depth(self.identity.locked)
+                )
+            yield from self._as_faults("pairs", faults)
+        yield from self._held_faults()
+
+    def _held_faults(self) -> Iterator[Fault]:
+        """Yield the methods and tasks of the grid that train all weights of an encoder, where
+        `run.base_precision` holds these in bfloat16.
+        """
+        families = {catalog("encoders")[spec.kind].family for spec in self.grid.encoders}
+        if self.grid.run.base_precision == "fp32" or "transformer" not in families:
+            return
+        why = "holds weights that are frozen in bfloat16, and {} trains all weights of the encoder"
+        told = f"run.base_precision: {self.grid.run.base_precision} {why}"
+        for spec in self.grid.methods:
+            kind = catalog("methods")[spec.kind]
+            effects = [kind(params).effect() for params in spec.points]
+            if "transformer" in kind.accepts and any(e.weights and not e.adapters for e in effects):
+                line, key = self.grid.line_of("methods", spec.name), f"methods.{spec.name}"
+                remedy = "set `lora` there, or leave run.base_precision at fp32"
+                yield Fault(line, key, told.format(spec.name), remedy)
+        for asked in self.grid.tasks:
+            task = asked.plugin()
+            if "transformer" in task.accepts and task.training() and task.reads(_DEEP).tunes:
+                line, key = asked.line_of(""), f"tasks.{asked.name}"
+                remedy = "take it out, or leave run.base_precision at fp32"
+                yield Fault(line, key, told.format(asked.name), remedy)
+
+    def _as_faults(self, key: str, problems: Iterable[str]) -> Iterator[Fault]:
+        """Yield problems as faults of one key."""
+        line = self.grid.lines.get(key.partition(".")[0])
+        yield from (Fault(line, key, problem) for problem in problems)
+
+    def has_head(self, spec: Spec) -> bool:
+        """Check whether an encoder has a masked-LM head; one that has to be looked up first counts
+        as having it. An encoder whose folder is missing is reported elsewhere.
+        """
+        try:
+            return spec.plugin().has_head(self.identity.locked) is not False
+        except DataError:
+            return True
+
+    def corpus_faults(self, stages: Iterable[Stage]) -> Iterator[Fault]:
+        """Yield the languages of which some stages read text that their corpus is known not to
+        have, each where it is named.
+        """
+        read = {(str(s.params["lang"]), s.maker): s for s in stages if s.kind == "bitext"}
+        for (lang, _), stage in read.items():
+            if why := stage.plugin().lacks(lang, self.grid.pivot):
+                naming = [task for task in self.grid.tasks if lang in task.unseen]
+                line = (
+                    naming[0].line_of("languages") if naming else self.grid.lines.get("languages")
+                )
+                key = f"tasks.{naming[0].name}.languages" if naming else "languages"
+                remedy = (
+                    "take it out, or give it a corpus of its own in `corpus: {by_language: ...}`"
+                )
+                yield Fault(line, key, why, remedy)
+
+    def code_not_run(self) -> Iterator[str]:
+        """Yield a remark on each encoder whose folder names code of its own."""
+        for stage in self.stages.values():
+            places = map(Path, stage.locations.values()) if stage.kind == "encoder" else ()
+            configs = (p for p in places if p.name in {"config.json", "tokenizer_config.json"})
+            for path in [path for path in configs if "auto_map" in read_config(path)][:1]:
+                told = "names code of the encoder's own, which is never run: transformers' own is"
+                yield f"{path}: `auto_map` {told}"
+
+    def computed_by(self, family: str) -> RunConfig:
+        """Return how what is made with encoders of a family is computed. Static vectors are read,
+        not computed, so that no option changes what is made of them.
+        """
+        return self.grid.run if family == "transformer" else RunConfig()
+
+    def has_dev(self, lang: str) -> bool:
+        """Return whether the corpus of a language has a dev part."""
+        if self.grid.corpus.split != "files":
+            return self.grid.corpus.split.dev > 0
+        path = getattr(self.grid.corpora[lang].params, "path", None)
+        return not isinstance(path, Parts) or path.dev is not None
 
     @_once
     def heldout_bitext(self, lang: str) -> Stage:
@@ -277,7 +282,7 @@ class SharedStages:
 
         Raises `RaxalignError` where the grid has no dev part.
         """
-        if not has_dev(self.grid, lang):
+        if not self.has_dev(lang):
             raise RaxalignError(
                 f"{self.grid.path}: `selection: dev` needs the dev part of the corpus, which"
                 f" {lang} has not; raise `split.dev` of the corpus, or name its `dev` file, or"
@@ -383,7 +388,7 @@ class SharedStages:
             kind = spec.plugin()
             digests, locations = self.identity.of(kind.sources())
             made = kind.needs_text
-            run = computed_by(self.grid, kind.family) if made else RunConfig()
+            run = self.computed_by(kind.family) if made else RunConfig()
             every, largest = (*self.grid.languages, self.grid.pivot), max(self.grid.sentences)
             stage = Stage(
                 "encoder",
@@ -402,62 +407,62 @@ class SharedStages:
             self.memo[name] = self.add(stage)
         return self.memo[name]
 
+    def prepared_pieces(
+        self, encoder: Stage, inputs: Mapping[str, str], sentences: int
+    ) -> dict[str, str]:
+        """Add the stages of the pieces of a method's training data, made by the tokenizer of
+        `encoder`; return their keys by the names of the inputs: those called ``pairs/``,
+        ``bitext/`` and ``text/`` count. None are added where there is little text.
+        """
+        grid, found = self.grid, {}
+        for name, key in inputs.items():
+            kind, _, lang = name.partition("/")
+            corpus = kind == "text" and grid.text is not None
+            if kind in _COLUMNS and (Stage.EVERYTHING if corpus else sentences) >= LEAST_SENTENCES:
+                read = self.stages[key]
+                if read.kind == "pairs" and read.params["part"] == "training":
+                    key = read.inputs[
+                        "training"
+                    ]  # the same sentences, there before the word aligner
+                langs = dict(zip(_COLUMNS[kind], (lang, grid.pivot), strict=False))
+                stage = Stage(
+                    "pieces",
+                    "tokenizer",
+                    PIECES_VERSION,
+                    {"columns": langs},
+                    {"encoder": encoder.key, "data": key},
+                )
+                found[name] = self.add(stage).key
+        return found
 
-def prepared_pieces(
-    shared: SharedStages, encoder: Stage, inputs: Mapping[str, str], sentences: int
-) -> dict[str, str]:
-    """Add the stages of the pieces of a method's training data, made by the tokenizer of `encoder`;
-    return their keys by the names of the inputs: those called ``pairs/``, ``bitext/`` and ``text/``
-    count. None are added where there is little text.
-    """
-    grid, found = shared.grid, {}
-    for name, key in inputs.items():
-        kind, _, lang = name.partition("/")
-        corpus = kind == "text" and grid.text is not None
-        if kind in _COLUMNS and (Stage.EVERYTHING if corpus else sentences) >= LEAST_SENTENCES:
-            read = shared.stages[key]
-            if read.kind == "pairs" and read.params["part"] == "training":
-                key = read.inputs["training"]  # the same sentences, there before the word aligner
-            langs = dict(zip(_COLUMNS[kind], (lang, grid.pivot), strict=False))
+    def prepared_rows(
+        self, encoder: Stage, kind: str, task: Task, languages: Sequence[str]
+    ) -> dict[str, str]:
+        """Add the stages of the pieces of a task's training rows in some languages, made by the
+        tokenizer of `encoder`; return their keys as ``rows/de``. None are added where there are few
+        rows, or the task cannot write them.
+        """
+        pivot, found, training = self.grid.pivot, dict[str, str](), task.training()
+        if training is None or training.rows is None:
+            return found
+        for lang in languages if training.translations else (pivot,):
+            sources = task.sources(lang, pivot)
+            read = "train" if "train" in sources else "hub"
+            outside, named = self.identity.of_languages(
+                {lang: {name: source for name, source in sources.items() if name == read}}
+            )
             stage = Stage(
                 "pieces",
-                "tokenizer",
-                PIECES_VERSION,
-                {"columns": langs},
-                {"encoder": encoder.key, "data": key},
+                kind,
+                PIECES_VERSION + task.VERSION - 1,
+                {"task": dict(training.rows), "lang": lang, "pivot": pivot, **named},
+                {"encoder": encoder.key},
+                *outside,
+                options=task.params.model_dump_json(by_alias=True),
             )
-            found[name] = shared.add(stage).key
-    return found
-
-
-def prepared_rows(
-    shared: SharedStages, encoder: Stage, kind: str, task: Task, languages: Sequence[str]
-) -> dict[str, str]:
-    """Add the stages of the pieces of a task's training rows in some languages, made by the
-    tokenizer of `encoder`; return their keys as ``rows/de``. None are added where there are few
-    rows, or the task cannot write them.
-    """
-    pivot, found, training = shared.grid.pivot, dict[str, str](), task.training()
-    if training is None or training.rows is None:
+            if _row_count(stage) >= LEAST_SENTENCES:
+                found[f"rows/{lang}"] = self.add(stage).key
         return found
-    for lang in languages if training.translations else (pivot,):
-        sources = task.sources(lang, pivot)
-        read = "train" if "train" in sources else "hub"
-        outside, named = shared.identity.of_languages(
-            {lang: {name: source for name, source in sources.items() if name == read}}
-        )
-        stage = Stage(
-            "pieces",
-            kind,
-            PIECES_VERSION + task.VERSION - 1,
-            {"task": dict(training.rows), "lang": lang, "pivot": pivot, **named},
-            {"encoder": encoder.key},
-            *outside,
-            options=task.params.model_dump_json(by_alias=True),
-        )
-        if _row_count(stage) >= LEAST_SENTENCES:
-            found[f"rows/{lang}"] = shared.add(stage).key
-    return found
 
 
 def _row_count(stage: Stage) -> float:
@@ -472,10 +477,3 @@ def _row_count(stage: Stage) -> float:
     except OSError:  # a missing file is reported when its digest is asked for
         held = 0.0
     return float(min(made, held, task.get("max_train") or math.inf))
-
-
-def computed_by(grid: Grid, family: str) -> RunConfig:
-    """Return how what is made with encoders of a family is computed. Static vectors are read, not
-    computed, so that no option changes what is made of them.
-    """
-    return grid.run if family == "transformer" else RunConfig()

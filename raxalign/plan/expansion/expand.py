@@ -26,14 +26,7 @@ from raxalign.errors import Fault, GridError
 from raxalign.measured import Measured
 from raxalign.methods.base import Method, Needs
 from raxalign.options.params import BaseParams
-from raxalign.plan.expansion.data import (
-    SharedStages,
-    code_not_run,
-    corpus_faults,
-    encoder_faults,
-    head_of,
-    held_faults,
-)
+from raxalign.plan.expansion.data import SharedStages
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.expansion.tasks import TaskStages, TrialInputs
 from raxalign.plan.metrics import Added
@@ -215,9 +208,10 @@ def expand(
     that the grid shows as a whole.
     """
     identity = identity or Identity()
-    if faults := [*encoder_faults(grid, identity.locked), *held_faults(grid)]:
+    shared = SharedStages(grid, identity)
+    if faults := list(shared.encoder_faults()):
         raise GridError(grid.path, faults)
-    expansion = _Expansion.of(grid, identity)
+    expansion = _Expansion.of(shared)
     if faults := list(joint_faults(grid, expansion.tasks.by_name())):
         raise GridError(grid.path, faults)
     groups = [(languages,) for languages in grid.groups] if grid.sets else [grid.groups]
@@ -234,7 +228,7 @@ def expand(
     if not expansion.trials and not expansion.studies:
         raise GridError(grid.path, [expansion.counts.nothing_left(grid)])
     plan = expansion.plan()
-    if faults := list(corpus_faults(grid, plan.stages.values())):
+    if faults := list(shared.corpus_faults(plan.stages.values())):
         raise GridError(grid.path, faults)
     return plan
 
@@ -262,14 +256,14 @@ class _Expansion:
     asked: list[Asked] = field(default_factory=list)
 
     @classmethod
-    def of(cls, grid: Grid, identity: Identity) -> _Expansion:
-        shared = SharedStages(grid, identity)
+    def of(cls, shared: SharedStages) -> _Expansion:
+        grid = shared.grid
         tasks = TaskStages(grid, shared)
-        depths = {spec.name: spec.plugin().depth(identity.locked) for spec in grid.encoders}
-        heads = {spec.name: head_of(spec, identity) for spec in grid.encoders}
+        known = shared.identity.locked
+        depths = {spec.name: spec.plugin().depth(known) for spec in grid.encoders}
+        heads = {spec.name: shared.has_head(spec) for spec in grid.encoders}
         unpooled = {
-            spec.name: cache(partial(spec.plugin().unpooled, known=identity.locked))
-            for spec in grid.encoders
+            spec.name: cache(partial(spec.plugin().unpooled, known=known)) for spec in grid.encoders
         }
         return cls(grid, shared, tasks, Meeting(grid, tasks.by_name()), depths, heads, unpooled)
 
@@ -427,7 +421,7 @@ class _Expansion:
                 *_single_seed(grid),
                 *self.tasks.warnings,
                 *_idle_prefixes(grid, self.tasks.by_name()),
-                *code_not_run(stages.values()),
+                *self.shared.code_not_run(),
             ),
             missing=tuple(map(str, identity.missing)),
             plugins=grid.plugins,

@@ -14,7 +14,7 @@ from raxalign.config.specs import TaskSpec
 from raxalign.encoders.models.vectors import Pooling
 from raxalign.errors import Fault, GridError, RaxalignError
 from raxalign.methods.base import Method
-from raxalign.plan.expansion import data
+from raxalign.plan.expansion.data import SharedStages
 from raxalign.plan.metrics import faults as metric_faults
 from raxalign.plan.stage import Stage
 from raxalign.tasks.base import Task, TaskNeeds, Training
@@ -28,7 +28,7 @@ class TaskStages:
     """Makes the evaluation of each task of the grid for one aligned encoder."""
 
     grid: Grid
-    shared: data.SharedStages
+    shared: SharedStages
     warnings: list[str] = field(default_factory=list)
     faults: dict[Fault, None] = field(default_factory=dict)  # vectors that encoders do not have
     _tasks: list[tuple[TaskSpec, Task]] = field(default_factory=list)
@@ -73,7 +73,7 @@ class TaskStages:
                 told = f"the set {lacking[0]} leaves {rest} unaligned, and {unseen.why}"
             yield Fault(spec.line_of("languages"), f"{key}.languages", told, unseen.remedy)
         needs = task.needs()
-        without = [lang for lang in asked if needs.dev and not data.has_dev(self.grid, lang)]
+        without = [lang for lang in asked if needs.dev and not self.shared.has_dev(lang)]
         if without:
             yield Fault(
                 spec.line_of(needs.dev),
@@ -268,7 +268,7 @@ class TaskStages:
             return {}
         known = (spec.name, alignment.start.key, languages)
         if known not in self._rows:  # every point of the grid is looked at: once is enough
-            rows = data.prepared_rows(self.shared, alignment.start, spec.kind, task, languages)
+            rows = self.shared.prepared_rows(alignment.start, spec.kind, task, languages)
             self._rows[known] = rows
         return self._rows[known]
 
@@ -325,7 +325,7 @@ class TaskStages:
                 source = method.sources(lang, self.grid.pivot).get("dictionary")
                 if source is not None:
                     swap = getattr(params, "swap", False)
-                    order = data.SEEN_SWAPPED if swap else data.SEEN_DICTIONARY
+                    order = SharedStages.SEEN_SWAPPED if swap else SharedStages.SEEN_DICTIONARY
                     found, places = self.shared.identity.of({order: source})
                     name = f"{order}/{found[order]}"
                     digests[name], locations[name] = found[order], places[order]
@@ -380,15 +380,15 @@ class TrialInputs:
         joint = self.method.effect().with_task if self.task is not None else None
         return {} if joint is None else {joint.task: joint.schedule}
 
-    def stage(self, shared: data.SharedStages) -> Stage:
+    def stage(self, shared: SharedStages) -> Stage:
         """Add the stage of the aligned encoder: everything that `align` reads, and nothing else."""
         grid, inputs = shared.grid, self._inputs(shared)
-        run = data.computed_by(grid, self.family)
+        run = shared.computed_by(self.family)
         sources = {lang: self.method.sources(lang, grid.pivot) for lang in self.languages}
         outside, _ = shared.identity.of_languages(sources)
         prepared = self._shared_fits(shared)
         if self.method.needs().pieces:
-            prepared = data.prepared_pieces(shared, self.start, inputs, self.sentences)
+            prepared = shared.prepared_pieces(self.start, inputs, self.sentences)
         prepared = {**prepared, **(self.task.prepared if self.task else {})}
         effect = self.method.effect()
         draws = (effect.weights and effect.dropout) or self.task is not None
@@ -420,7 +420,7 @@ class TrialInputs:
         params = {"method": method, "languages": list(self.languages), "pivot": pivot}
         return params | ({"seed": self.seed} if self.method.has_chance() or self.task else {})
 
-    def _inputs(self, shared: data.SharedStages) -> dict[str, str]:
+    def _inputs(self, shared: SharedStages) -> dict[str, str]:
         """Add the stages that `align` reads; return their keys by the names of the inputs."""
         needs, inputs = self.method.needs(), {"encoder": self.start.key}
         among = self.languages if shared.grid.sets else ()
@@ -439,7 +439,7 @@ class TrialInputs:
             }
         return inputs
 
-    def _shared_fits(self, shared: data.SharedStages) -> dict[str, str]:
+    def _shared_fits(self, shared: SharedStages) -> dict[str, str]:
         """Add the fits of languages that several sets have, where a method fits each by itself."""
         several = len(self.languages) > 1 and self.method.fits_alone
         return {
@@ -448,7 +448,7 @@ class TrialInputs:
             if sum(lang in own for own in shared.grid.sets.values()) > 1
         }
 
-    def reads_training(self, shared: data.SharedStages) -> bool:
+    def reads_training(self, shared: SharedStages) -> bool:
         """Check whether the number of training sentences can change the result."""
         needs = self.method.needs()
         return needs.links or needs.bitext or (needs.text and shared.grid.text is None)
