@@ -134,13 +134,11 @@ def ways(
 def _reading(plan: Plan, trial: Trial, task: str) -> _Reading | None:
     """Return how a task of a trial reads sentences; None where it does not."""
     stage = plan.stages[trial.evaluations[task]]
-    if stage.maker != "sentence_retrieval":
-        return None
+    option, _, pooling = stage.plugin().needs().pooling.partition(": ")
     params = stage.params["task"]
     assert isinstance(params, dict)
-    if not isinstance(params["layers"], str):
-        return None
-    return str(params["layers"]), str(params["pooling"])
+    one = option == "pooling" and isinstance(params["layers"], str)
+    return (str(params["layers"]), pooling) if one else None
 
 
 def _possible(reading: _Reading, aligned: AlignedEncoder) -> bool:

@@ -17,11 +17,15 @@ from huggingface_hub import ModelCard
 from raxalign.catalog import catalog
 from raxalign.corpora.base import CorpusInputs
 from raxalign.corpora.phrasebook import PhrasebookCorpus
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.encoders.phrasebook import FOLDER
 from raxalign.errors import RaxalignError
-from raxalign.plan.load import Opened
+from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.values.results import rows
 from raxalign.single.evaluate import EvaluateRequest, evaluate_encoder
-from raxalign.single.export import export_trial
+from raxalign.single.export import export_trial, use_of, ways
+from raxalign.single.model_card import SENTENCES
 from raxalign.store.storage import Storage
 from tests.grids import write_grid
 from tests.ran import ran
@@ -210,3 +214,18 @@ def test_a_language_may_be_fixed_where_the_vectors_depend_on_it(finished, tmp_pa
     told: list[str] = []
     card_of(finished, "finetune", tmp_path / "new", language="de", tell=told.append)
     assert told == ["note: --language de changes nothing: its vectors need no language"]
+
+
+def test_an_export_reads_sentences_as_any_task_of_its_trial_measured_them(tmp_path):
+    part = "{text: d, gold: d}"
+    mined = f"bitext_mining: {{data: {{dev: {part}, test: {part}}}, pooling: cls}}"
+    tasks = ("retrieval: {}", mined, "mteb: {tasks: [Tatoeba], pooling: cls}")
+    path = write_grid(
+        tmp_path, encoder="phrasebook", languages="{each: [de]}", methods=("none: {}",), tasks=tasks
+    )
+    plan = open_grid(path, allow_missing=True).plan
+    aligned = AlignedEncoder(TransformerEncoder.from_folder(FOLDER))
+    use = use_of(plan, plan.trials[0], aligned)
+    assert (use.layers, use.pooling) == ("last", "cls")
+    found = ways(plan, plan.trials[0], aligned, use)
+    assert {task for task, own in found.items() if SENTENCES in own} == {"bitext_mining", "mteb"}
