@@ -9,7 +9,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
@@ -160,7 +160,10 @@ def write_report(
     Raises `RaxalignError` where the folder has the report of another grid, and `StorageError` with
     the file, or else the folder, that cannot be written.
     """
-    with _kept_for(folder, grid) if grid is not None else nullcontext([]) as written:
+    place: AbstractContextManager[list[Path]] = nullcontext([])
+    if grid is not None:
+        place = _kept_for(folder, grid)
+    with place as written:
         written += _written(rows, plan, folder, ledger, asked)
     return written
 
