@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from raxalign.plan.load import Opened
     from raxalign.plan.load import open_grid as plan
     from raxalign.report.sections.base import Section
-    from raxalign.report.studies import confirmed
+    from raxalign.search.words import confirmed
     from raxalign.similarity import nearest_neighbors
     from raxalign.tasks.base import Outcome, Task, TaskNeeds
 
@@ -73,7 +73,7 @@ _PLACES = {
     "RaxalignError": "raxalign.errors",
     "Section": "raxalign.report.sections.base",
     **dict.fromkeys(("Outcome", "Task", "TaskNeeds"), "raxalign.tasks.base"),
-    "confirmed": "raxalign.report.studies",
+    "confirmed": "raxalign.search.words",
     "WordAligner": "raxalign.pairing.aligners.base",
     "nearest_neighbors": "raxalign.similarity",
 }

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.plan import Plan
+from raxalign.plan.study import StudyRecord
 from raxalign.plan.trial import Trial
-from raxalign.search.study import StudyRecord, read_record
-from raxalign.stages.workshop import StudyWatch, Watched
+from raxalign.search.source import SearchSource
+from raxalign.search.watch import StudyWatch, Watched
 from raxalign.store.lease import Held, Locks
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
-from raxalign.sweep.search import SearchSource
 from raxalign.train.runtime import Moment
 from tests.grids import write_grid
 
@@ -75,7 +75,7 @@ def finished(folder: Path, search: str, **parts: object) -> Opened:
 def record_of(opened: Opened) -> StudyRecord:
     """The record of the only study of a grid."""
     (study,) = opened.plan.studies
-    return read_record(opened.storage, study)
+    return study.record(opened.storage)
 
 
 SELECTIONS = 9

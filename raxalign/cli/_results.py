@@ -83,13 +83,13 @@ def results(
     tasks, metrics, langs, splits = (tuple(names or ()) for names in (task, metric, lang, split))
     selection = Selection(tasks, metrics, langs, splits, every)
     if best:
-        from raxalign.report.studies import best_lines
+        from raxalign.search.words import SearchReport
 
         if not opened.plan.studies:
             told = "has no `search`; `raxalign results` shows it all"
             raise RaxalignError(f"{opened.grid.path}: {told}")
         _tell_unfinished(opened, commands, format)
-        print_out("\n".join(best_lines(opened.plan, opened.storage, list(rows))))
+        print_out("\n".join(SearchReport(opened.plan, opened.storage).best_lines(list(rows))))
         return
     if keys:
         print_out("\n".join(trial_lines(opened.plan, opened.storage.ledger)))

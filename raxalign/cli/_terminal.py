@@ -25,7 +25,7 @@ _NARROWEST = 40  # columns for which tables are made; a terminal that has fewer 
 
 def with_confirmed(opened: Opened, seeds: int | None) -> Opened:
     """Return a grid as it is, or what it chose with fresh seeds (`--confirm`)."""
-    from raxalign.report.studies import confirmed
+    from raxalign.search.words import confirmed
 
     return opened if seeds is None else confirmed(opened, seeds)
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -137,6 +138,14 @@ class Grid:
         """Return the name of the set of these languages as a param; nothing without sets."""
         name = next((name for name, found in self.sets.items() if found == languages), None)
         return {} if name is None else {Axis.LANGUAGES.value: name}
+
+    def fresh_seeds(self, count: int) -> tuple[int, ...]:
+        """Return seeds that a search with the first one did not use: the other ones of the grid,
+        then the smallest whole numbers that it does not name.
+        """
+        others = list(self.seeds[1 : count + 1])
+        unused = (n for n in range(len(self.seeds) + count + 1) if n not in self.seeds)
+        return (*others, *islice(unused, count - len(others)))
 
     def encoder_of_pieces(self) -> Spec | None:
         """Return the encoder whose tokenizer counts the pieces of training pairs; None where none

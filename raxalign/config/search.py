@@ -70,6 +70,17 @@ class Space:
                 return int(value) if self.kind == "int" else float(value)
         raise LookupError(f"{self.name}: {value!r}")
 
+    def among(self, params: Mapping[str, Any]) -> Value:
+        """Return the value of the space that is among the values of all params. Raises
+        `LookupError` where there is none, or the space does not have it.
+        """
+        found: Any = params
+        for part in self.name.split("."):
+            if not isinstance(found, Mapping) or part not in found:
+                raise LookupError(self.name)
+            found = found[part]
+        return self.find(found)
+
     @staticmethod
     def value_of(plain: Any) -> Value:
         """Return a param's value as a study keeps it."""
@@ -98,16 +109,6 @@ class Space:
         if self.kind == "choice":
             return f"{self.name} {' | '.join(map(str, self.choices))}"
         return f"{self.name} {self.low:g} to {self.high:g}{' (log)' if self.log else ''}"
-
-
-def at_path(values: Mapping[str, Any], name: str) -> Any:
-    """Return what a mapping has at a dotted name. Raises `LookupError` where it has nothing."""
-    found: Any = values
-    for part in name.split("."):
-        if not isinstance(found, Mapping) or part not in found:
-            raise LookupError(name)
-        found = found[part]
-    return found
 
 
 _SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}

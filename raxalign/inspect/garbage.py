@@ -13,7 +13,7 @@ from raxalign.plan.estimates import volume
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.stored import StoredPlans
-from raxalign.search.study import read_begun
+from raxalign.plan.study import StudyRecord
 from raxalign.store.alive import discard, left_by_dead, process_of
 from raxalign.store.files import abandoned
 from raxalign.store.storage import Storage
@@ -43,7 +43,7 @@ def unfinished(storage: Storage, run: Iterable[Plan]) -> tuple[tuple[str, ...], 
     alive = {study.name for plan in run for study in plan.studies}
     plans = [plan for plan in StoredPlans(storage) if plan.studies]
     studies = {study.name: study for plan in plans for study in plan.studies}
-    records, there = read_begun(storage, studies.values()), storage.ledger.keys()
+    records, there = StudyRecord.read(storage, studies.values()), storage.ledger.keys()
     left = alive | {name for name, record in records.items() if not record.finished}
     for plan in plans:
         for trial in plan.trials:

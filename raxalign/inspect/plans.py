@@ -23,7 +23,7 @@ from raxalign.plan.values.power import RUN_SD, assumed_lines
 from raxalign.plan.values.predictions import MOST_EVALUATIONS
 from raxalign.plan.values.retention import below, made_again, weights_of
 from raxalign.printing import counted
-from raxalign.report import studies
+from raxalign.search.words import SearchReport
 from raxalign.stages import GPU_BYTES
 from raxalign.store.storage import Storage, Tombstone
 
@@ -100,7 +100,7 @@ class PlanView:
                 "workers": at_once(run),
             },
             "disk": {"keep": run.keep, **asdict(Disk.of(plan, stock.bytes, run.concurrency))},
-            **({"studies": studies.as_json(plan, storage)} if plan.studies else {}),
+            **({"studies": SearchReport(plan, storage).as_json()} if plan.studies else {}),
         }
         return json.dumps(data, ensure_ascii=False, indent=1)
 
@@ -118,7 +118,7 @@ class PlanView:
             *(f"  {note}" for note in plan.merged),
             f"stages: {', '.join(_by_kind(plan, stock)) or 'none'}",
             f"evaluations: {len(evaluations)} ({len(evaluations & stock.there)} done)",
-            *studies.plan_lines(plan, storage),
+            *SearchReport(plan, storage).plan_lines(),
             f"storage: {storage}",
             times.told(at_once(run), starts=not run.address) + uncounted,
             _quicker_links(plan, times),

@@ -10,8 +10,7 @@ from raxalign.plan.load import Opened
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.printing import counted
-from raxalign.report.studies import status_lines
-from raxalign.search.study import read_record
+from raxalign.search.words import SearchReport
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 
@@ -94,7 +93,7 @@ class Status:
     def told(cls, opened: Opened) -> tuple[str, Status]:
         """Return the state of a grid in words, with its searches, and in numbers."""
         found = cls.of(opened.plan, opened.storage.ledger)
-        lines = [found.text(opened.plan), *status_lines(opened.plan, opened.storage)]
+        lines = [found.text(opened.plan), *SearchReport(opened.plan, opened.storage).status_lines()]
         if len(opened.plan.trials) <= _LISTED:
             lines += trial_lines(opened.plan, opened.storage.ledger)
         return "\n".join(lines), found
@@ -106,7 +105,7 @@ class Status:
             text, found = cls.told(opened)
             yield text
             studies = opened.plan.studies
-            if not found.missing and all(read_record(opened.storage, s).finished for s in studies):
+            if not found.missing and all(s.record(opened.storage).finished for s in studies):
                 return
             time.sleep(_EVERY)
             opened = opened.again() if studies else opened

@@ -25,8 +25,8 @@ from raxalign.plan.estimates import volume
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.plan import Plan
+from raxalign.plan.study import Study, Suggestion
 from raxalign.plan.trial import Trial
-from raxalign.search.study import Study, Suggestion, read_record
 from raxalign.store.storage import Storage
 
 if TYPE_CHECKING:
@@ -286,7 +286,7 @@ def _expand(
     if suggested is None:
 
         def suggested(study: Study) -> Iterable[Suggestion]:
-            return read_record(storage, study).suggestions()
+            return study.record(storage).suggestions()
 
     def made(identity: Identity) -> Plan:
         return expand(grid, identity, allow_missing=allow_missing, suggested=suggested)

@@ -23,9 +23,9 @@ from raxalign.measured import Measured
 from raxalign.methods.base import Acts, Method
 from raxalign.plan.metrics import Added
 from raxalign.plan.stage import Stage
+from raxalign.plan.study import Asked, Study
 from raxalign.plan.trial import Trial, Untouched, joint_trainings, kept_readouts, plain
 from raxalign.printing import counted
-from raxalign.search.study import Asked, Study
 from raxalign.store.sealed import parse, recorded
 from raxalign.tasks.base import Reads, Task
 

@@ -33,7 +33,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from raxalign.config.search import Space, Value
 from raxalign.errors import RaxalignError, StorageError
-from raxalign.search.study import FOLDER, State, Study, StudyRecord, Tried, best_of, write_record
+from raxalign.plan.study import State, Study, StudyRecord, Tried
 from raxalign.store.key import digest
 from raxalign.store.storage import Storage
 
@@ -163,8 +163,8 @@ class _Lines(BaseJournalBackend):  # type: ignore[misc]
     that no changed value is taken for a result.
     """
 
-    def __init__(self, storage: Storage, study: str) -> None:
-        self._files, self._folder = storage.files, f"{FOLDER}/{study}"
+    def __init__(self, storage: Storage, folder: str) -> None:
+        self._files, self._folder = storage.files, folder
         self._lines: list[dict[str, Any]] = []
         self.alone = False
 
@@ -222,7 +222,7 @@ class Journal:
     """The journal of one study. What other processes write is seen after the next `look`."""
 
     def __init__(self, storage: Storage, study: Study) -> None:
-        self.study, self._lines = study, _Lines(storage, study.name)
+        self.study, self._lines = study, _Lines(storage, study.folder)
         self._lines.look()
         try:
             self._storage = JournalStorage(self._lines)
@@ -459,14 +459,14 @@ class StudyRun:
     def record(self) -> StudyRecord:
         """Return the study as it is."""
         tried = tuple(map(_tried, self.journal.trials()))
-        return StudyRecord(self.study.name, tried, best_of(self.study, tried), self.over)
+        return StudyRecord.of(self.study, tried, finished=self.over)
 
     def write(self) -> None:
         """Write the record of the study as it is. Of several drivers that do so at once the last
         one has seen everything.
         """
         while True:
-            write_record(self.storage, self.record())
+            self.record().write(self.storage)
             if not self.journal.look():
                 return
 

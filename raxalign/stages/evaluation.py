@@ -20,7 +20,8 @@ from raxalign.measured import Measured
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.provenance import machine, versions
-from raxalign.stages.workshop import FITTED, TRAINED, Watched, Workshop
+from raxalign.search.watch import Watched
+from raxalign.stages.workshop import FITTED, TRAINED, Workshop
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.tasks.base import Outcome

@@ -8,9 +8,10 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, redirect_stderr, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from types import FrameType
 from typing import TypeVar
@@ -22,10 +23,10 @@ from raxalign.plan.estimates import volume
 from raxalign.plan.load import Opened
 from raxalign.plan.plan import Plan
 from raxalign.plan.stored import StoredPlans
+from raxalign.plan.study import Study
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.retention import Keeping, below, made_again
 from raxalign.printing import counted, lasting, past_buffer, to_stderr
-from raxalign.search.study import Study, read_record
 from raxalign.stages import TRAINED
 from raxalign.store.alive import discard, endings, maker_name
 from raxalign.store.files import abandoned, check_writable
@@ -178,7 +179,7 @@ def run_whole(opened: Opened, plan: Plan, studies: Sequence[Study]) -> Ended:
 
 def _is_over(plan: Plan, storage: Storage, study: Study, there: Set[str]) -> bool:
     """Return whether a study is finished and its best point is confirmed, by a ledger's keys."""
-    record = read_record(storage, study)
+    record = study.record(storage)
     within = study.most is None or len(record.tried) >= study.most
     keys = [
         key
@@ -213,14 +214,31 @@ def _run_named(opened: Opened, plan: Plan) -> Ended:
 
 
 def _run_searches(opened: Opened, studies: Sequence[Study]) -> Ended:
+    """Run studies of a grid until their budgets are spent, then confirm their best points with
+    fresh seeds.
+    """
     # one point of each study reads the files that all of them read
     plan = opened.again(lambda study: [study.corner] if study in studies else []).plan
     job = _checked(opened, plan)
-    from raxalign.sweep.search import search
+    from raxalign.search.source import SearchSource
+    from raxalign.sweep.running import run_sweep
 
-    (later, found), message = _followed(
-        opened, job, lambda hear: search(opened, studies, job, hear)
+    seconds = opened.grid.search.timeout_seconds if opened.grid.search is not None else None
+    source = SearchSource(
+        opened,
+        opened.storage.locks.own_name("searching"),
+        studies,
+        None if seconds is None else time.monotonic() + seconds,
+        job.at_once,
     )
+    name, address = opened.plan.name, opened.run.address
+    with opened.storage.locks.hold(source.owner):
+        found, message = _followed(
+            opened,
+            job,
+            lambda hear: run_sweep(source, replace(job, plan=""), hear, name=name, address=address),
+        )
+    later = source.opened.again()
     messages = [*([message] if message else []), *TrackedGrid(later).finish(later.plan)]
     return Ended(later.plan, found.done, 0, found.failed, messages)
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from raxalign.errors import LeaseLost
 from raxalign.plan.load import Opened
 from raxalign.plan.plan import Plan
+from raxalign.plan.study import Study, Suggestion
 from raxalign.plan.trial import Trial
 from raxalign.printing import are, counted, masked, to_stderr
-from raxalign.search.study import Study, Suggestion, read_record
 from raxalign.store.key import digest
 from raxalign.sweep.events import Began, Event, JobEnded
 from raxalign.tracking.client import Target, TrackingError, TrackingHeld
@@ -258,7 +258,7 @@ class TrackedGrid:
             (study.name, entry.number): entry
             for study in opened.plan.studies
             if study.prunes
-            for entry in read_record(opened.storage, study).pruned
+            for entry in study.record(opened.storage).pruned
         }
         if not pruned:
             return []

@@ -25,9 +25,9 @@ from ray.util.placement_group import (
 from raxalign.catalog import PluginFault
 from raxalign.errors import LeaseLost, RaxalignError, ResourceError, TransientError
 from raxalign.plan.plan import Plan
+from raxalign.search.watch import Watched
 from raxalign.stages import TRAINED, Workshop, is_trained, run_trial, train_trial
 from raxalign.stages.checkpoints import Checkpoints
-from raxalign.stages.workshop import pruned_at
 from raxalign.store.files import split_place
 from raxalign.store.spool import Spool
 from raxalign.sweep.cluster import patience
@@ -224,11 +224,8 @@ def _kept(job: Job, key: str, error: Exception, world_size: int) -> str:
 
 def _where_pruned(job: Job, key: str) -> dict[str, str]:
     """Return in words where a trial was ``pruned``; nothing for one that was not."""
-    plan = job.read_plan()
-    place = pruned_at(plan, key, job.storage) if plan.studies else ""
-    if not place or all(map(job.storage.ledger.has, plan.by_key[key].evaluations.values())):
-        return {}
-    return {"pruned": place}
+    place = Watched.pruned(job.read_plan(), key, job.storage)
+    return {"pruned": place} if place else {}
 
 
 def _given_up(config: dict[str, Any], job: Job) -> str | None:

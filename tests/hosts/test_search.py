@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from raxalign.search.study import Study, StudyRecord, read_record
+from raxalign.plan.study import Study, StudyRecord
 from raxalign.store.storage import Storage
 from tests.e2e.runs import LIMIT, Site, kill_all, wait_for
 from tests.hosts.cluster import HEAD
@@ -71,7 +71,7 @@ def test_a_search_outlives_a_host_and_makes_each_trial_once(tmp_path):
 
 
 def record(site: Site, study: Study) -> StudyRecord:
-    return read_record(Storage(str(site.storage)), study)
+    return study.record(Storage(str(site.storage)))
 
 
 def check(site: Site, study: Study, log: Path, said: str) -> None:

@@ -21,8 +21,8 @@ from raxalign.plan.trial import Trial, Untouched
 from raxalign.plan.values.results import rows
 from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.compose import compose
-from raxalign.report.studies import confirmed
 from raxalign.report.tables import blocks, short_tables
+from raxalign.search.words import confirmed
 from raxalign.stages import GPU_BYTES
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger

@@ -5,8 +5,7 @@ import pytest
 from raxalign.inspect.plans import PlanView
 from raxalign.plan.values.results import rows
 from raxalign.report.compose import compose
-from raxalign.report.studies import best_lines, plan_lines, status_lines
-from raxalign.search.study import read_record
+from raxalign.search.words import SearchReport
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 from raxalign.tracking.runs import PlanRuns
@@ -36,7 +35,7 @@ def test_the_report_shows_what_was_chosen_and_how(searched, document):
     part = next(part for part in document.parts if part.anchor == "searches")
     lines = part.tables[0].lines
     assert [line.label.split()[0] for line in lines] == ["finetune", "slow"]
-    record = read_record(searched.storage, searched.plan.studies[0])
+    record = searched.plan.studies[0].record(searched.storage)
     best = record.chosen
     dev, test = f"{100 * best.score:.1f}", f"{100 * (1 - best.score):.1f}"
     # the planted scores do not depend on the seed
@@ -49,7 +48,7 @@ def test_pruned_trials_are_counted_and_not_shown_as_results(tmp_path):
     run(source_of(found))
     opened = found.again()
     (study,) = opened.plan.studies
-    record, ledger = read_record(opened.storage, study), opened.storage.ledger
+    record, ledger = study.record(opened.storage), opened.storage.ledger
     results = results_of((opened, ledger))
     (part,) = share("searches", results, ledger=ledger, figures=tmp_path).parts
     (line,) = part.tables[0].lines
@@ -72,24 +71,24 @@ def test_a_plan_says_at_most_how_many_trials_and_their_time(tmp_path):
     opened = open_search(search_grid(tmp_path, "trials: 6, confirm: 2"))
     lines = PlanView(opened.plan, opened.storage, opened.grid.run).text().splitlines()
     assert "nothing is left to run (without the trials of searches)" in lines
-    assert plan_lines(opened.plan, opened.storage) == [
+    assert SearchReport(opened.plan, opened.storage).plan_lines() == [
         "search finetune de, 100 sentences: at most 6 trials, then the best point with 2 fresh"
         " seeds (tpe over lambda 0.01 to 10 (log), layers last | 1)"
     ]
     run(source_of(opened), most=2)
-    (line,) = plan_lines(opened.again().plan, opened.storage)
+    (line,) = SearchReport(opened.again().plan, opened.storage).plan_lines()
     assert "at most 6 trials, 2 tried, then" in line
     assert "about 60 s of worker time" in line  # four trials and two seeds, 10 s each
 
 
 def test_status_and_best_say_how_far_and_how_good(searched):
     plan, root = searched.plan, searched.root
-    record = read_record(Storage(root), plan.studies[0])
+    record = plan.studies[0].record(Storage(root))
     best = record.chosen
-    line = status_lines(plan, Storage(root))[0]
+    line = SearchReport(plan, Storage(root)).status_lines()[0]
     assert line.startswith("search finetune de, 100 sentences: 6 of at most 6 trials, finished;")
     assert f"best {METRIC} {100 * best.score:.1f} % on dev" in line
-    told = best_lines(plan, Storage(root), rows(plan, Ledger(root)))
+    told = SearchReport(plan, Storage(root)).best_lines(rows(plan, Ledger(root)))
     assert told[0] == "finetune de, 100 sentences (6 trials):"
     assert f"{METRIC} {100 * (1 - best.score):.1f} ± 0.0 % on test over 2 seeds" in told[1]
 

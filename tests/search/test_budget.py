@@ -2,7 +2,6 @@
 
 import pytest
 
-from raxalign.search.study import read_record
 from tests.searches import TWO, finished, open_search, record_of, run, search_grid, source_of
 
 
@@ -12,7 +11,7 @@ def test_two_methods_have_the_same_number_of_trials_at_any_moment(tmp_path):
     assert len(opened.plan.studies) == 2
     for most in (2, 3, 100):
         run(source, most=most)
-        counts = [len(read_record(opened.storage, study).tried) for study in opened.plan.studies]
+        counts = [len(study.record(opened.storage).tried) for study in opened.plan.studies]
         assert max(counts) - min(counts) <= 1
         source = source_of(opened)
     assert counts == [3, 3]

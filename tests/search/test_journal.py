@@ -9,8 +9,8 @@ import pytest
 
 from raxalign.errors import StorageError
 from raxalign.plan.load import open_grid
+from raxalign.plan.study import StudyRecord
 from raxalign.search.journal import Journal, Overtaken
-from raxalign.search.study import StudyRecord, read_begun, write_record
 from raxalign.store.key import digest
 from raxalign.store.storage import Storage
 from tests.searches import finished, search_grid
@@ -107,9 +107,9 @@ def test_a_line_that_is_missing_is_named(storage, study):
 
 def test_a_record_is_read_back_and_a_damaged_one_is_named(tmp_path, study):
     storage, record = Storage(str(tmp_path)), StudyRecord(study.name)
-    assert read_begun(storage, [study]) == {}
-    write_record(storage, record)
-    assert read_begun(storage, [study]) == {study.name: record}
+    assert StudyRecord.read(storage, [study]) == {}
+    record.write(storage)
+    assert StudyRecord.read(storage, [study]) == {study.name: record}
     (tmp_path / "studies" / f"{study.name}.json").write_text("{")
     with pytest.raises(StorageError, match=rf"{study.name}\.json: is not a record of a study"):
-        read_begun(storage, [study])
+        StudyRecord.read(storage, [study])

@@ -14,12 +14,12 @@ from dataclasses import replace
 import pytest
 
 from raxalign.plan.load import Opened, open_grid
+from raxalign.plan.study import Tried
+from raxalign.search import source as module
 from raxalign.search.journal import SILENCE
-from raxalign.search.study import Tried
+from raxalign.search.source import SearchSource
 from raxalign.store import lease
 from raxalign.store.sealed import seal
-from raxalign.sweep import search as sweep_search
-from raxalign.sweep.search import SearchSource
 from tests.aws import BUCKET
 from tests.searches import (
     leave,
@@ -112,7 +112,7 @@ def test_a_point_of_a_dead_driver_is_taken_over_and_no_ghost_stays(tmp_path):
 
 @pytest.fixture
 def opened(tmp_path, proxy, monkeypatch) -> Opened:
-    monkeypatch.setattr(sweep_search, "PAUSE", 0.0)
+    monkeypatch.setattr(module, "PAUSE", 0.0)
     monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "cache"))
     path = search_grid(tmp_path, "trials: 3, confirm: 1")
     return open_grid(path, storage=f"s3://{BUCKET}/{tmp_path.name}")
@@ -154,7 +154,7 @@ def test_a_driver_whose_workers_are_busy_or_that_has_just_looked_asks_the_store_
     assert driver.more({}, 1) is not None
     before = len(proxy.requests)
     assert driver.more({}, 0) is None
-    monkeypatch.setattr(sweep_search, "PAUSE", 1000.0)
+    monkeypatch.setattr(module, "PAUSE", 1000.0)
     assert driver.more({}, 1) is None
     assert len(proxy.requests) == before
     assert dataclasses.replace(driver).more({}, 0) is None, "a driver that has just begun looks"

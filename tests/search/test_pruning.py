@@ -12,10 +12,10 @@ from optuna.trial import TrialState, create_trial
 from raxalign.plan.load import Opened
 from raxalign.plan.plan import Plan
 from raxalign.plan.stored import StoredPlans
-from raxalign.report.studies import plan_lines, status_lines
+from raxalign.plan.study import Suggestion
 from raxalign.search.journal import Journal, prunes
-from raxalign.search.study import Suggestion
-from raxalign.stages.workshop import Watched
+from raxalign.search.watch import Watched
+from raxalign.search.words import SearchReport
 from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool
 from raxalign.store.storage import Storage
@@ -113,7 +113,7 @@ def test_the_study_has_the_state_the_last_value_and_the_curve(pruned):
 
 def test_the_status_counts_what_was_pruned(pruned):
     ended = len(searches.record_of(pruned).pruned)
-    (line,) = status_lines(pruned.plan, Storage(pruned.root))
+    (line,) = SearchReport(pruned.plan, Storage(pruned.root)).status_lines()
     assert f"{TRIALS} of at most {TRIALS} trials, {ended} pruned, finished; best " in line
 
 
@@ -163,7 +163,7 @@ def test_a_plan_with_a_pruner_is_read_back_from_json(pruned):
 def test_the_plan_says_how_trials_are_pruned_or_why_they_cannot_be(tmp_path, tasks, metric, said):
     more = f"search: {{metric: {metric}, trials: 8, pruner: asha}}\n"
     opened = open_search(search_grid(tmp_path, "", tasks=(tasks,), more=more))
-    assert plan_lines(opened.plan, opened.storage)[1] == f"  {said}"
+    assert SearchReport(opened.plan, opened.storage).plan_lines()[1] == f"  {said}"
 
 
 def test_what_confirms_and_what_a_grid_or_several_studies_name_is_run_whole(tmp_path):
@@ -206,7 +206,7 @@ def test_the_languages_of_the_metric_are_measured(tmp_path, metric, languages):
 def test_trainings_that_all_trials_share_are_not_pruned(tmp_path):
     methods = ("rotation: {center: {choice: [false, true]}}",)
     opened = open_search(search_grid(tmp_path, "trials: 2, pruner: asha", methods=methods))
-    assert plan_lines(opened.plan, opened.storage)[1] == (
+    assert SearchReport(opened.plan, opened.storage).plan_lines()[1] == (
         "  nothing can be pruned: all trials share one training of xnli"
     )
 

@@ -7,7 +7,7 @@ import pytest
 from raxalign.errors import RaxalignError
 from raxalign.plan.load import choose
 from raxalign.plan.plan import Plan
-from raxalign.search.study import StudyRecord, Suggestion, Tried, best_of, fresh_seeds
+from raxalign.plan.study import StudyRecord, Suggestion, Tried
 from raxalign.store.sealed import seal, unseal
 from tests.searches import SPACES, open_search, search_grid
 
@@ -57,10 +57,17 @@ def test_a_plan_with_suggestions_is_read_back_from_json_of_older_versions_too(se
     assert asked == [(0, False, 0), (0, True, 1), (0, True, 2)]
 
 
-def test_fresh_seeds_are_the_grid_s_others_and_then_unused_ones():
-    assert fresh_seeds((0,), 3) == (1, 2, 3)
-    assert fresh_seeds((3, 0, 1, 2, 4), 2) == (0, 1)
-    assert fresh_seeds((0, 2), 0) == ()
+@pytest.mark.parametrize(
+    ("seeds", "count", "fresh"),
+    [
+        ((0,), 3, (1, 2, 3)),
+        ((0, 7), 3, (7, 1, 2)),
+        ((3, 0, 1, 2, 4), 2, (0, 1)),
+        ((0, 2), 0, ()),
+    ],
+)
+def test_fresh_seeds_are_the_grid_s_others_and_then_unused_ones(searched, seeds, count, fresh):
+    assert replace(searched.grid, seeds=seeds).fresh_seeds(count) == fresh
 
 
 def test_only_chooses_trials_and_studies(tmp_path):
@@ -85,7 +92,7 @@ def test_the_best_point_is_the_lowest_where_lower_is_better(searched):
     (study,) = searched.plan.studies
     study = replace(study, objective=replace(study.objective, lower=True))
     tried = [Tried(n, POINT, "done", score) for n, score in enumerate((0.4, 0.2, 0.3))]
-    assert best_of(study, tried) == 1
+    assert StudyRecord.of(study, tuple(tried), finished=False).best == 1
 
 
 def test_a_record_confirms_once_it_is_finished():

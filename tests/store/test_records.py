@@ -18,8 +18,8 @@ import pytest
 
 from raxalign.errors import DamagedArtifact, StorageError
 from raxalign.plan.stored import StoredPlans
+from raxalign.plan.study import StudyRecord
 from raxalign.printing import printable
-from raxalign.search.study import StudyRecord
 from raxalign.store import lease, spool
 from raxalign.store import ledger as ledger_module
 from raxalign.store import storage as storage_module

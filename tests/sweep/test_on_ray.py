@@ -25,7 +25,6 @@ from raxalign.plan.load import open_grid
 from raxalign.plan.stored import StoredPlans
 from raxalign.plan.trial import Trial
 from raxalign.search.journal import Journal
-from raxalign.search.study import read_record
 from raxalign.store.files import files_of
 from raxalign.store.lease import Holder
 from raxalign.store.storage import Storage
@@ -216,7 +215,7 @@ def test_a_search_prunes_beside_the_grid_s_own_trials_and_is_found_done(tmp_path
     opened = rx.plan(path, storage=str(tmp_path / "storage"))
     finished = rx.run(opened)
     study = opened.plan.studies[0]
-    record = read_record(opened.storage, study)
+    record = study.record(opened.storage)
     trials = Journal(opened.storage, study).trials()
     assert finished.failed == {}
     assert record.finished

@@ -19,7 +19,6 @@ from raxalign.options.params import BaseParams, Parts
 from raxalign.options.run import RunConfig
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.stage import Stage
-from raxalign.search.study import fresh_seeds
 from raxalign.tasks.base import Task
 
 BITEXT_VERSION = 3
@@ -358,7 +357,7 @@ class SharedStages:
             inputs = {"run": self.heldout_pairs(lang, unseen_in or sizes[-1]).key}
             if unseen_in is None:
                 grid, search = self.grid, self.grid.search
-                fresh = fresh_seeds(grid.seeds, search.confirm) if search is not None else ()
+                fresh = grid.fresh_seeds(search.confirm) if search is not None else ()
                 for n, draw in product(sizes, dict.fromkeys(map(self.draw, (*grid.seeds, *fresh)))):
                     own = "" if draw is None else f"/{draw}"
                     inputs[f"pairs/{n}{own}"] = self.training_pairs(lang, n, draw).key

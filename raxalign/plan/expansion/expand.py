@@ -32,9 +32,9 @@ from raxalign.plan.expansion.tasks import TaskStages, TrialInputs
 from raxalign.plan.metrics import Added
 from raxalign.plan.plan import Meeting, Plan
 from raxalign.plan.stage import Stage
+from raxalign.plan.study import Asked, SearchMetric, Study, Suggestion
 from raxalign.plan.trial import Point, Searched, Trial, Untouched
 from raxalign.printing import are, counted
-from raxalign.search.study import Asked, SearchMetric, Study, Suggestion, fresh_seeds
 from raxalign.store.key import digest
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def _study_of(
         sampler_seed=search.seed,
         most=search.most,
         seconds=search.seconds,
-        fresh_seeds=fresh_seeds(grid.seeds, search.confirm),
+        fresh_seeds=grid.fresh_seeds(search.confirm),
         pruner=pruner,
         unwatched=unwatched,
     )

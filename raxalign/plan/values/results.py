@@ -20,7 +20,6 @@ from raxalign.measured import FEW, Measured, spoken
 from raxalign.plan.metrics import added_scores
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial, joint_trainings, kept_readouts
-from raxalign.search.study import SearchMetric
 from raxalign.store.ledger import Ledger
 from raxalign.tasks.base import Score, means
 
@@ -324,21 +323,6 @@ def dev_scores(plan: Plan, ledger: Ledger, trial: Trial) -> dict[str, float]:
         for row in trial_rows(trial, records, plan.pivot)
         if row["split"] == "dev"
     }
-
-
-def judge(objective: SearchMetric, trial: Trial, found: Mapping[str, float]) -> float:
-    """Return the value of the objective of a trial that is done, by its `dev_scores`.
-
-    Raises `RaxalignError` where the trial has no development score of that name.
-    """
-    if objective.name in found:
-        return found[objective.name]
-    if objective.task in trial.untouched:
-        why = f"{objective.task} reads nothing that {trial.method} changes"
-    else:
-        known = [name for name in found if name.startswith(f"{objective.task}/")] or list(found)
-        why = f"there are: {', '.join(known)}" if known else "no task has any"
-    raise RaxalignError(f"search.metric: no development score {objective.name} ({why})")
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,13 @@ from typing import final
 
 from raxalign.analysis.cells import Cell
 from raxalign.plan.estimates import duration
+from raxalign.plan.study import Study, StudyRecord, Tried
 from raxalign.plan.trial import plain
 from raxalign.plan.values.numbers import NumberFormat, unit_of
 from raxalign.plan.values.results import rows
 from raxalign.report.document import Entry, Line, Part, Share, Table, caption
 from raxalign.report.sections.base import Section
-from raxalign.report.studies import confirming, measured_record
-from raxalign.search.study import Study, StudyRecord, Tried
+from raxalign.search.words import SearchReport
 
 _COLUMNS = ("dev", "dev, fresh seeds", "test, fresh seeds", "trials", "worker time")
 
@@ -30,7 +30,8 @@ class Searches(Section):
         plan, storage = self.material.plan, self.material.storage
         if storage is None:
             return None
-        seen = [(study, measured_record(plan, storage, study)) for study in plan.studies]
+        searches = SearchReport(plan, storage)
+        seen = [(study, searches.measured(study)) for study in plan.studies]
         lines = [line for study, record in seen for line in self._lines(study, record)]
         if not lines:
             return None
@@ -86,8 +87,8 @@ class Searches(Section):
         """Return the cell of the runs that confirm a point. Two studies of one method may choose
         the same values: their runs share a cell of the grid, and are taken apart here.
         """
-        plan, ledger = self.material.plan, self.material.ledger
-        keys = confirming(plan, study, entry)
+        plan, ledger, storage = self.material.plan, self.material.ledger, self.material.storage
+        keys = SearchReport(plan, storage).confirming(study, entry) if storage else set[str]()
         cell = next((cell for cell in self.results.cells if keys & set(cell.trials)), None)
         if cell is None or keys >= set(cell.trials) or ledger is None:
             return cell

@@ -8,7 +8,6 @@ from contextlib import suppress
 from typing import Any, final
 
 from raxalign.analysis.cells import Cell, Value
-from raxalign.config.search import at_path
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
@@ -92,7 +91,7 @@ def _training_text(stage: Stage, storage: Storage) -> int | None:
     if stage.kind != "bitext" or stage.params["part"] != "training":
         return None
     manifest = storage.artifacts.manifests([(stage.kind, stage.key)]).get(stage.key)
-    with suppress(LookupError):
-        kept = at_path(manifest.notes if manifest is not None else {}, "counts.training.kept")
+    with suppress(LookupError, TypeError):
+        kept = manifest.notes["counts"]["training"]["kept"] if manifest is not None else None
         return kept if isinstance(kept, int) else None
     return None

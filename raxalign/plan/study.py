@@ -8,18 +8,18 @@ reads it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from itertools import islice
 from typing import Literal
 
 from raxalign.config.search import Space, Value
-from raxalign.errors import StorageError
+from raxalign.errors import RaxalignError, StorageError
+from raxalign.plan.trial import Trial
 from raxalign.store.sealed import recorded, seal, unseal
 from raxalign.store.storage import Storage
 
-FOLDER = "studies"
+_FOLDER = "studies"
 State = Literal["running", "done", "failed", "impossible", "pruned"]
 _NAME = re.compile(r"[^/\s][^/]*")
 
@@ -37,6 +37,20 @@ class SearchMetric:
     def name(self) -> str:
         """The metric as results name it."""
         return f"{self.task}/{self.lang}/{self.metric}"
+
+    def of(self, trial: Trial, found: Mapping[str, float]) -> float:
+        """Return the value of a trial that is done, by its scores on development sets.
+
+        Raises `RaxalignError` where the trial has no development score of that name.
+        """
+        if self.name in found:
+            return found[self.name]
+        if self.task in trial.untouched:
+            why = f"{self.task} reads nothing that {trial.method} changes"
+        else:
+            known = [name for name in found if name.startswith(f"{self.task}/")] or list(found)
+            why = f"there are: {', '.join(known)}" if known else "no task has any"
+        raise RaxalignError(f"search.metric: no development score {self.name} ({why})")
 
 
 @dataclass(frozen=True)
@@ -70,6 +84,15 @@ class Study:
         return f"{self.method} {'+'.join(self.languages)}, {self.sentences:,} sentences"
 
     @property
+    def folder(self) -> str:
+        """Where its journal is below the storage root."""
+        return f"{_FOLDER}/{self.name}"
+
+    def record(self, storage: Storage) -> StudyRecord:
+        """Return its record in a storage; one that has not begun has tried nothing."""
+        return StudyRecord.read(storage, [self]).get(self.name, StudyRecord(self.name))
+
+    @property
     def corner(self) -> Suggestion:
         """A point of the study that stands for all: its data and encoders are theirs."""
         return Suggestion(0, {space.name: space.at(0.0) for space in self.spaces})
@@ -96,18 +119,6 @@ class Asked:
     confirmed: bool = False
 
 
-def fresh_seeds(seeds: tuple[int, ...], count: int) -> tuple[int, ...]:
-    """Return seeds that a search with the first one did not use: the grid's others, then the
-    smallest whole numbers that it does not name.
-
-    >>> fresh_seeds((0, 7), 3)
-    (7, 1, 2)
-    """
-    others = list(seeds[1 : count + 1])
-    unused = (seed for seed in range(len(seeds) + count + 1) if seed not in seeds)
-    return (*others, *islice(unused, count - len(others)))
-
-
 @dataclass(frozen=True)
 class Tried:
     """One point of a study. It is `impossible` where the method does not permit its values together
@@ -131,6 +142,37 @@ class StudyRecord:
     tried: tuple[Tried, ...] = ()
     best: int | None = None  # the number of the best point
     finished: bool = False
+
+    @classmethod
+    def of(cls, study: Study, tried: tuple[Tried, ...], *, finished: bool) -> StudyRecord:
+        """Return the record of what a study has tried. The best point is the first of equal ones
+        that are done.
+        """
+        sign = -1.0 if study.objective.lower else 1.0
+        done = [entry for entry in tried if entry.state == "done" and entry.score is not None]
+        scores = {entry.number: sign * (entry.score or 0.0) for entry in done}
+        best = max(scores, key=lambda number: scores[number], default=None)
+        return cls(study.name, tried, best, finished)
+
+    @staticmethod
+    def read(storage: Storage, studies: Iterable[Study]) -> dict[str, StudyRecord]:
+        """Return the records of those studies that have begun, by their names. Raises
+        `StorageError` that names a record which cannot be read.
+        """
+        paths, found = {_path(study.name): study for study in studies}, {}
+        for path, data in storage.files.read_many(list(paths)).items():
+            try:
+                found[paths[path].name] = _of_study(paths[path], data)
+            except ValueError as error:
+                raise StorageError(
+                    f"{storage.files.root}/{path}: is not a record of a study ({error}); delete"
+                    " it: `raxalign grid` writes it again"
+                ) from error
+        return found
+
+    def write(self, storage: Storage) -> None:
+        """Put the record in place of the one that may be there."""
+        storage.files.write(_path(self.study), seal(asdict(self)))
 
     @property
     def done(self) -> list[Tried]:
@@ -158,43 +200,10 @@ class StudyRecord:
             yield Suggestion(self.chosen.number, self.chosen.values, confirmed=True)
 
 
-def best_of(study: Study, tried: Sequence[Tried]) -> int | None:
-    """Return the number of the best point that is done, the first of equal ones."""
-    sign = -1.0 if study.objective.lower else 1.0
-    scores = {e.number: sign * e.score for e in tried if e.state == "done" and e.score is not None}
-    return max(scores, key=lambda number: scores[number], default=None)
-
-
-def read_record(storage: Storage, study: Study) -> StudyRecord:
-    """Return the record of a study in a storage; one that has not begun has tried nothing."""
-    return read_begun(storage, [study]).get(study.name, StudyRecord(study.name))
-
-
-def read_begun(storage: Storage, studies: Iterable[Study]) -> dict[str, StudyRecord]:
-    """Return the records of those studies that have begun, by their names. Raises `StorageError`
-    that names a record which cannot be read.
-    """
-    paths, found = {_path(study.name): study for study in studies}, {}
-    for path, data in storage.files.read_many(list(paths)).items():
-        try:
-            found[paths[path].name] = _of_study(paths[path], data)
-        except ValueError as error:
-            raise StorageError(
-                f"{storage.files.root}/{path}: is not a record of a study ({error}); delete it:"
-                " `raxalign grid` writes it again"
-            ) from error
-    return found
-
-
-def write_record(storage: Storage, record: StudyRecord) -> None:
-    """Put the record of a study in place of the one that may be there."""
-    storage.files.write(_path(record.study), seal(asdict(record)))
-
-
 def _path(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise ValueError(f"{name!r} is not the name of a study")
-    return f"{FOLDER}/{name}.json"
+    return f"{_FOLDER}/{name}.json"
 
 
 def _of_study(study: Study, data: bytes) -> StudyRecord:

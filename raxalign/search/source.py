@@ -10,21 +10,18 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from raxalign.config.search import Value, at_path
+from raxalign.config.search import Value
 from raxalign.errors import RaxalignError
 from raxalign.plan.estimates import Times
 from raxalign.plan.load import Opened
 from raxalign.plan.plan import Plan
 from raxalign.plan.stored import StoredPlans
+from raxalign.plan.study import Study, Suggestion
 from raxalign.plan.trial import Trial
-from raxalign.plan.values.results import dev_scores, judge
+from raxalign.plan.values.results import dev_scores
 from raxalign.search.journal import PointOutcome, StudyRun
-from raxalign.search.study import Study, Suggestion, read_record
-from raxalign.sweep.events import Hear
-from raxalign.sweep.job import Job
-from raxalign.sweep.running import Summary, run_sweep
 
 PAUSE = 10.0
 """Seconds between two looks at an object store of a driver that has nothing to report."""
@@ -42,7 +39,7 @@ def known_points(trials: Iterable[Trial], study: Study, kind: str) -> list[dict[
         alike = trial.kind == kind and trial.languages == study.languages
         if alike and trial.seed in (None, study.seed):
             with suppress(LookupError):  # a value lies outside of its space
-                point = {s.name: s.find(at_path(trial.params, s.name)) for s in study.spaces}
+                point = {s.name: s.among(trial.params) for s in study.spaces}
                 found[json.dumps(point, sort_keys=True)] = point
     return [found[text] for text in sorted(found)]
 
@@ -103,7 +100,7 @@ class SearchSource:
     def _suggested(self, study: Study) -> Iterable[Suggestion]:
         """Return what a study has suggested: another driver may just write an older record."""
         run = self._runs.get(study.name)
-        record = read_record(self.opened.storage, study) if run is None else run.record()
+        record = study.record(self.opened.storage) if run is None else run.record()
         return record.suggestions()
 
     def _free(self, idle: int) -> int:
@@ -183,7 +180,7 @@ class SearchSource:
             seconds = Times(plan, storage).of_alignment(trial) + taken
             return PointOutcome(None, seconds, place, pruned=True)
         try:
-            score = judge(study.objective, trial, dev_scores(plan, ledger, trial))
+            score = study.objective.of(trial, dev_scores(plan, ledger, trial))
             return PointOutcome(score, seconds)
         except RaxalignError as error:
             return PointOutcome(None, seconds, str(error))
@@ -236,24 +233,3 @@ class SearchSource:
             if len(claimed) < free and self._runs[name].claim(f"{_CONFIRMS}{key}"):
                 claimed.append(key)
         return claimed
-
-
-def search(
-    opened: Opened, studies: Sequence[Study], job: Job, hear: Hear
-) -> tuple[Opened, Summary]:
-    """Run studies of a grid until their budgets are spent, then confirm their best points with
-    fresh seeds. The plan of `job` is replaced. Return the grid with everything that the studies
-    suggested, and how its trials ended.
-    """
-    seconds = opened.grid.search.timeout_seconds if opened.grid.search is not None else None
-    source = SearchSource(
-        opened,
-        opened.storage.locks.own_name("searching"),
-        studies,
-        None if seconds is None else time.monotonic() + seconds,
-        job.at_once,
-    )
-    with opened.storage.locks.hold(source.owner):
-        name, address = opened.plan.name, opened.run.address
-        ended = run_sweep(source, replace(job, plan=""), hear, name=name, address=address)
-    return source.opened.again(), ended
