@@ -440,7 +440,7 @@ def grid(bench: Bench) -> Found:
     from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
 
     from raxalign.plan.load import open_grid
-    from raxalign.stages import Workshop, run_trial
+    from raxalign.stages import Workshop
 
     root, data = bench.scratch / "storage", Path(bench.options.data).absolute()
     size = _TINY if bench.options.tiny else SIZES["mbert"][1]
@@ -466,7 +466,7 @@ def grid(bench: Bench) -> Found:
     found: Found = {}
     for trial in opened.plan.trials:
         with peak_gib(bench, entry := {}):
-            records = run_trial(workshop, trial.key)
+            records = workshop.run_trial(trial.key)
         entry["stages"], took[:] = list(took), []
         entry["values"] = {
             f"{record['task']}/{score['lang']}/{score['metric']}": round(score["value"], 4)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.stored import StoredPlans
-from raxalign.stages import Workshop, run_trial
+from raxalign.stages import Workshop
 from raxalign.train.runtime import Runtime
 
 
@@ -18,5 +18,5 @@ def ran(path: Path) -> Opened:
     StoredPlans(opened.storage).write(opened.plan)
     workshop = Workshop(opened.plan, opened.storage, Runtime())
     for trial in opened.plan.trials:
-        run_trial(workshop, trial.key)
+        workshop.run_trial(trial.key)
     return opened

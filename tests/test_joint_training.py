@@ -17,7 +17,7 @@ from raxalign.encoders.models.trained_weights import Lora
 from raxalign.methods.families.trained import WithTask
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.values.results import remarks, rows
-from raxalign.stages import Workshop, run_trial
+from raxalign.stages import Workshop
 from raxalign.stages.makers import JointTraining
 from raxalign.store.storage import Storage
 from raxalign.tasks.base import TaskInputs
@@ -233,7 +233,7 @@ def test_a_grid_evaluates_the_model_of_both_and_says_which_rows_are_its(tmp_path
     workshop = Workshop(plan, Storage(str(tmp_path / "storage")), Runtime())
     workshop.announce = lambda stage, seconds: made.append(stage.kind)
     (trial,) = plan.trials
-    xnli, _ = run_trial(workshop, trial.key)
+    xnli, _ = workshop.run_trial(trial.key)
     assert "tuned" not in made
     folder = workshop.ensure(trial.aligned)
     loaded = AlignedEncoder.load(folder, lambda: pytest.fail("it has weights of its own"))

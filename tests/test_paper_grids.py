@@ -25,7 +25,7 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.results import rows
 from raxalign.report.matching import differing, given
-from raxalign.stages import Workshop, run_trial
+from raxalign.stages import Workshop
 from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime
 from tests.every import EVERY, one_of_each
@@ -351,7 +351,7 @@ def test_a_small_copy_runs_every_method_and_task(
     plan = one_of_each(expand(grid), whole=EVERY)
     workshop = Workshop(plan, storage, Runtime())
     for trial in workshop.plan.trials:
-        run_trial(workshop, trial.key)
+        workshop.run_trial(trial.key)
     found = rows(plan, workshop.ledger)
     assert {row["method"] for row in found} == {spec.name for spec in grid.methods}
     assert {row["task"] for row in found} == {spec.name for spec in grid.tasks}

@@ -22,7 +22,7 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.results import rows
 from raxalign.report.compose import ReportOptions, write_report
-from raxalign.stages import Workshop, run_trial
+from raxalign.stages import Workshop
 from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime
 from tests.every import EVERY
@@ -52,7 +52,7 @@ def test_the_demonstration_fills_a_miniature_of_every_table(tmp_path, monkeypatc
     plan = plan if EVERY else of_figures(plan, grid.published)
     workshop = Workshop(plan, Storage(root), Runtime())
     for trial in plan.trials:
-        run_trial(workshop, trial.key)
+        workshop.run_trial(trial.key)
     found, ledger, out = rows(plan, workshop.ledger), workshop.ledger, tmp_path / "out"
     paths = write_report(
         found, plan, out, ledger=ledger, asked=ReportOptions(published=grid.published)

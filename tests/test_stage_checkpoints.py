@@ -22,7 +22,7 @@ import torch
 import tests.fake_bucket  # noqa: F401 registers the file system
 from raxalign.plan.load import open_grid
 from raxalign.plan.stage import Stage
-from raxalign.stages import Workshop, workshop
+from raxalign.stages import Workshop
 from raxalign.stages import checkpoints as module
 from raxalign.stages.checkpoints import Checkpoints, Mirror
 from raxalign.store import lease
@@ -154,7 +154,7 @@ def test_of_two_machines_one_trains_and_the_other_one_finds_it_made(root, tmp_pa
         return {}
 
     monkeypatch.setattr(lease, "LOOK", 0.01)
-    monkeypatch.setitem(workshop.MAKERS, "encoder", train)
+    monkeypatch.setitem(Workshop.MAKERS, "encoder", train)
 
     def work(local: Path) -> str:
         bench = Workshop(plan, at(root, local), Runtime())
@@ -197,7 +197,7 @@ def train_waiting(bench: Workshop, stage: Stage, folder: Path) -> Mapping[str, A
 def train_as_machine(line: Connection, grid: Path, root: str, local: Path, stop: int) -> None:
     os.environ["RAXALIGN_CACHE"] = str(local / "cache")
     lease.BEAT, lease.Locks.EXPIRY, lease.LOOK, module.SHARE = 0.05, 1.0, 0.02, 1.0
-    workshop.MAKERS["encoder"] = train_waiting
+    Workshop.MAKERS["encoder"] = train_waiting
     Waiting.stop, Waiting.line = stop, line
     torch.set_num_threads(1)
     plan = open_grid(grid, storage=root).plan

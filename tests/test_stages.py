@@ -18,7 +18,7 @@ from raxalign.methods.rotation import Rotation
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.plan import Meeting
 from raxalign.plan.values.results import remarks
-from raxalign.stages import Workshop, run_trial
+from raxalign.stages import Workshop
 from raxalign.store import lease
 from raxalign.store.storage import Storage
 from raxalign.tasks.base import TaskInputs
@@ -63,7 +63,7 @@ def finished(tmp_path_factory):
     workshop, made = open_at(small_grid(folder, "precision: fp32")), []
     workshop.announce = lambda stage, seconds: made.append(stage.key)
     for trial in workshop.plan.trials:
-        run_trial(workshop, trial.key)
+        workshop.run_trial(trial.key)
     return workshop, made
 
 
@@ -99,7 +99,7 @@ def test_what_the_plan_calls_untouched_is_the_encoder_itself_to_the_last_digit(
     scores = {
         (trial.key, record["task"]): record["scores"]
         for trial in plan.trials
-        for record in run_trial(workshop, trial.key)
+        for record in workshop.run_trial(trial.key)
     }
     (base,) = [trial.key for trial in plan.trials if trial.method == "none"]
     missed = {(key, task) for key, tasks in told.items() for task in tasks}
@@ -126,7 +126,7 @@ def test_readouts_are_fitted_again_on_the_trained_encoder(tmp_path, place, kind,
     workshop = open_at(path, place)
     plan = workshop.plan
     (trial,) = plan.trials
-    kept, again = run_trial(workshop, trial.key)
+    kept, again = workshop.run_trial(trial.key)
     stage = plan.stages[again["aligned"]]
     refitted = workshop.aligned(again["aligned"])
     tuned, start = (
@@ -174,7 +174,7 @@ def test_a_training_that_reads_the_pivot_alone_is_the_one_through_the_shifted_en
     workshop = open_at(path, place)
     plan = workshop.plan
     for trial in plan.trials:
-        (record,) = run_trial(workshop, trial.key)
+        (record,) = workshop.run_trial(trial.key)
         stage = plan.stages[plan.stages[record["key"]].inputs["trained"]]
         task = catalog("tasks")[kind]
         plugin = task(task.Params.model_validate_json(stage.options))
@@ -203,7 +203,7 @@ def run_as_process(line, path):
 
     SentenceRetrieval.evaluate = evaluate
     workshop = replace(open_at(path), tell=line.send)
-    line.send(run_trial(workshop, workshop.plan.trials[0].key)[0]["created"])
+    line.send(workshop.run_trial(workshop.plan.trials[0].key)[0]["created"])
 
 
 def test_an_evaluation_that_two_processes_need_at_once_is_made_by_one_of_them(tmp_path):
@@ -231,7 +231,7 @@ def test_sentence_pairs_are_those_of_the_word_pairs(tmp_path, place):
     workshop = open_at(path, place)
     plan = workshop.plan
     (trial,) = plan.trials
-    found = run_trial(workshop, trial.key)[0]
+    found = workshop.run_trial(trial.key)[0]
     pairs = workshop.ensure(plan.stages[trial.evaluations["retrieval"]].inputs["heldout/de"])
     task = SentenceRetrieval(SentenceRetrieval.Params())
     inputs = TaskInputs("en", bitext={"de": pairs})
@@ -244,7 +244,7 @@ def test_sentence_pairs_are_those_of_the_word_pairs(tmp_path, place):
 def test_each_seed_has_links_of_its_own_of_a_word_aligner_without_a_seed(tmp_path, place):
     parts = {**ONE, "methods": ("rotation: {}",), "seeds": "[0, 1]", "aligner": "eflomal"}
     workshop = open_at(write_grid(tmp_path, **parts), place)
-    records = [run_trial(workshop, trial.key)[0] for trial in workshop.plan.trials]
+    records = [workshop.run_trial(trial.key)[0] for trial in workshop.plan.trials]
     read = [workshop.plan.stages[trial.aligned].inputs for trial in workshop.plan.trials]
     notes = [workshop.store.manifest("pairs", inputs["pairs/de"]).notes for inputs in read]
     assert notes[0]["links_digest"] != notes[1]["links_digest"]
@@ -260,10 +260,10 @@ def test_each_stage_is_made_once_and_a_finished_trial_evaluates_nothing_again(
     assert len(made) == len(stored)
     assert set(made) == stored
     again = lambda *given: pytest.fail("it is evaluated again")  # noqa: E731
-    monkeypatch.setattr("raxalign.stages.evaluation.evaluate", again)
+    monkeypatch.setattr(Workshop, "evaluate", again)
     for trial in workshop.plan.trials:
         records = [workshop.ledger.read(key) for key in trial.evaluations.values()]
-        assert run_trial(workshop, trial.key) == records
+        assert workshop.run_trial(trial.key) == records
     assert len(made) == len(stored)
 
 
@@ -303,7 +303,7 @@ def test_held_out_lines_that_were_left_out_are_recorded_and_remarked_on(tmp_path
     path.write_text(text.replace(before, after), encoding="utf-8")
     workshop = open_at(path)
     plan = workshop.plan
-    (record,) = run_trial(workshop, plan.trials[0].key)
+    (record,) = workshop.run_trial(plan.trials[0].key)
     assert record["notes"]["left_out"] == {"de": {"test": [2, 30]}}
     assert record["notes"]["escaped"] == {"de": {"dev": [1, 10]}}
     assert "2 of 30 test lines of de have a blank side and are left out" in remarks(
@@ -327,7 +327,7 @@ def test_with_compile_all_that_trains_runs_compiled_and_records_say_so(tmp_path,
     workshop.ensure(trial.aligned)
     assert used == {"BertLayer"}
     assert workshop.aligned(trial.aligned).encoder.compiled
-    (record,) = run_trial(workshop, trial.key)
+    (record,) = workshop.run_trial(trial.key)
     assert record["compiled"] is True
 
 
@@ -337,7 +337,7 @@ def test_a_base_in_bfloat16_is_what_trials_start_from_and_records_say_so(tmp_pat
     workshop = open_at(path, place)
     held = {}
     for trial in workshop.plan.trials:
-        (record,) = run_trial(workshop, trial.key)
+        (record,) = workshop.run_trial(trial.key)
         assert record["base_precision"] == "bf16"
         encoder = workshop.aligned(trial.aligned).encoder
         assert encoder.base_precision == "bf16"
@@ -363,7 +363,7 @@ def test_an_encoder_from_outside_that_is_not_held_is_refused(tmp_path, monkeypat
         lambda self, given, at: load_as(self, replace(given, base_precision="fp32"), at),
     )
     with pytest.raises(RaxalignError, match=r"kind scratch do not read .*base_precision"):
-        run_trial(workshop, workshop.plan.trials[0].key)
+        workshop.run_trial(workshop.plan.trials[0].key)
 
 
 def test_a_training_that_diverges_leaves_no_encoder_and_no_result(tmp_path, place):
@@ -374,10 +374,10 @@ def test_a_training_that_diverges_leaves_no_encoder_and_no_result(tmp_path, plac
     workshop = open_at(write_grid(tmp_path, methods=methods, **ONE), place)
     plan = workshop.plan
     none, finetune = plan.trials
-    run_trial(workshop, none.key)
+    workshop.run_trial(none.key)
     told = r"diverged at step 4 of 7: loss \S+ \(\S+ at the start\), learning_rate 1000"
     with pytest.raises(TrainingDiverged, match=f"finetune: training {told}"):
-        run_trial(workshop, finetune.key)
+        workshop.run_trial(finetune.key)
     assert not workshop.store.has("aligned", finetune.aligned)
     there = workshop.ledger.keys()
     assert there >= set(none.evaluations.values())

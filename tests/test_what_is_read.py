@@ -12,8 +12,7 @@ import pytest
 from raxalign.config.grid import load
 from raxalign.errors import DataError, TransientError
 from raxalign.plan.expansion.expand import expand
-from raxalign.stages import Workshop, run_trial
-from raxalign.stages.workshop import MAKERS
+from raxalign.stages import Workshop
 from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime
 from tests.tiny import tiny_bert
@@ -54,7 +53,7 @@ def opened(folder):
 
 def run(workshop):
     for trial in workshop.plan.trials:
-        run_trial(workshop, trial.key)
+        workshop.run_trial(trial.key)
 
 
 def sha256(path):
@@ -97,7 +96,7 @@ def test_what_was_changed_after_the_plan_is_refused_and_nothing_is_stored(folder
 def test_what_is_changed_while_it_is_read_leaves_nothing(folder, name, monkeypatch):
     """Also where it is the planned content again in the end."""
     workshop, kind = opened(folder), READ[name][0]
-    maker, file = MAKERS[kind], folder / name
+    maker, file = Workshop.MAKERS[kind], folder / name
 
     def meanwhile(shop, stage, place):
         content = file.read_bytes()
@@ -106,7 +105,7 @@ def test_what_is_changed_while_it_is_read_leaves_nothing(folder, name, monkeypat
         file.write_bytes(content)
         return notes
 
-    monkeypatch.setitem(MAKERS, kind, meanwhile)
+    monkeypatch.setitem(Workshop.MAKERS, kind, meanwhile)
     with pytest.raises(DataError, match=rf"{name}: was changed while it was read"):
         run(workshop)
     assert kind not in {made for made, _ in workshop.store.keys()}  # noqa: SIM118

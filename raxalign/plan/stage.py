@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar
 
 from pydantic import ValidationError
@@ -96,6 +97,26 @@ class Stage:
     def unseen(self) -> tuple[str, ...]:
         """Those languages of an evaluation that no method has aligned."""
         return tuple(str(lang) for lang in self.params.get("unseen", ()))  # type: ignore[union-attr]
+
+    @property
+    def trained(self) -> bool:
+        """Whether it is trained for one trial. What several trials need is made before them."""
+        return self.kind in {"aligned", "tuned"}
+
+    @property
+    def fitted(self) -> bool:
+        """Whether it has checkpoints. Every worker of a trial takes part in making it."""
+        return self.trained or self.kind == "encoder"
+
+    @property
+    def files(self) -> dict[str, dict[str, Path]]:
+        """Its local files: name -> language -> path."""
+        files: dict[str, dict[str, Path]] = {}
+        for entry, place in self.locations.items():
+            name, _, lang = entry.rpartition("/")
+            if Path(place).is_absolute():
+                files.setdefault(name, {})[lang] = Path(place)
+        return files
 
     @property
     def catalogue(self) -> str | None:

@@ -40,7 +40,7 @@ from raxalign.single.place import (
     silent,
     transforms_of,
 )
-from raxalign.stages import Workshop, run_trial
+from raxalign.stages import Workshop
 
 GIVEN = "given"  # the method's name of an encoder that was aligned elsewhere
 
@@ -99,7 +99,7 @@ def evaluate_encoder(
         tell(message)
     _store_transforms(workshop, aligned, request.encoder)
     for trial in plan.trials:
-        run_trial(workshop, trial.key)
+        workshop.run_trial(trial.key)
     return rows(plan, workshop.ledger), plan
 
 

@@ -4,8 +4,7 @@ a trial. The only place where plan, store and plug-ins meet.
 No plug-in is named here: a stage records which one makes it, and the catalogue has it.
 """
 
-import raxalign.stages.makers  # noqa: F401 fills MAKERS
-from raxalign.stages.evaluation import is_trained, run_trial, train_trial
-from raxalign.stages.workshop import FITTED, GPU_BYTES, TRAINED, Workshop
+import raxalign.stages.makers  # noqa: F401 fills `Workshop.MAKERS`
+from raxalign.stages.workshop import Workshop
 
-__all__ = ["FITTED", "GPU_BYTES", "TRAINED", "Workshop", "is_trained", "run_trial", "train_trial"]
+__all__ = ["Workshop"]

@@ -31,7 +31,7 @@ from raxalign.pairing.build import LinkRecipe, build_heldout, build_training, sl
 from raxalign.pairing.schema import build_seen
 from raxalign.plan.expansion.data import SharedStages
 from raxalign.plan.stage import Stage
-from raxalign.stages.workshop import MAKERS, Workshop, files_of
+from raxalign.stages.workshop import Workshop
 from raxalign.train.objective import Objective, RowOrder
 from raxalign.train.options import TrainSettings
 
@@ -272,7 +272,7 @@ def make_aligned(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any
         pairs=shop.datasets(stage, "pairs"),
         bitext=shop.datasets(stage, "bitext"),
         text=shop.datasets(stage, "text"),
-        files=files_of(stage),
+        files=stage.files,
         dev={lang: path / "dev" for lang, path in shop.inputs(stage, "dev").items()},
     )
     method = stage.plugin()
@@ -311,7 +311,7 @@ def _untrained(shop: Workshop, stage: Stage) -> AlignedEncoder:
     return AlignedEncoder(encoder, frozen=max(frozen))
 
 
-MAKERS.update(
+Workshop.MAKERS.update(
     {
         "bitext": make_bitext,
         "text": make_text,

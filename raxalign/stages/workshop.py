@@ -1,55 +1,51 @@
 """The workshop: makes the stages of a plan that are not in the storage, alone or in a group of
-workers. The functions that make them work with it: other stages, encoders, and the runtime.
+workers, and runs trials: the evaluations that the ledger does not have, and what each leaves there.
+The functions that make stages work with it: other stages, encoders, and the runtime.
 """
 
 from __future__ import annotations
 
+import inspect
+import math
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
+from raxalign.analysis.cells import MEANS
+from raxalign.catalog import Catalog, PluginFault
 from raxalign.caveats import Caveats
+from raxalign.corpora.text.words import ESCAPES
 from raxalign.encoders.base import Encoder, EncoderInputs
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import DataError, LeaseLost, RaxalignError, StorageError, TransientError
+from raxalign.languages import labels_with
+from raxalign.measured import Measured
 from raxalign.options.run import BasePrecision, Precision
 from raxalign.options.sources import LocalFile, Source
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.printing import to_stderr
+from raxalign.provenance import machine, versions
 from raxalign.search.watch import Watched
 from raxalign.stages.checkpoints import Checkpoints
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.lease import Held, Holder
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
-from raxalign.tasks.base import TaskInputs
+from raxalign.tasks.base import Outcome, TaskInputs
 from raxalign.train.devices import check_compiler, check_device, peak_memory
 from raxalign.train.group import barrier, share_value
 from raxalign.train.runtime import Runtime
 
-if TYPE_CHECKING:
-    pass
-
-
-TRAINED = frozenset({"aligned", "tuned"})
-"""Kinds of stages that are trained for one trial. What several trials need is made before them."""
-FITTED = TRAINED | {"encoder"}
-"""Kinds of stages with checkpoints. Every worker of a trial takes part in making them."""
-GPU_BYTES = "gpu_bytes"
-"""The note with the memory of a card that making a stage took."""
-
-MAKERS: dict[str, Callable[[Workshop, Stage, Path], Mapping[str, Any]]] = {}
-"""Stage kind -> what writes its artifact into a folder and returns its notes."""
-
 
 @dataclass
 class Workshop:
-    """A plan, a storage, and the process that makes stages.
+    """A plan, a storage, and the process that makes stages and runs trials.
 
     Attributes:
         plan: The plan whose stages are made.
@@ -60,6 +56,11 @@ class Workshop:
         patience: Returns how long the silent holder of a stage's lock is waited for (`Locks.hold`).
         tell: Receives a line for the user on what is waited for.
     """
+
+    GPU_BYTES: ClassVar[str] = "gpu_bytes"
+    """The note with the memory of a card that making a stage took."""
+    MAKERS: ClassVar[dict[str, Callable[[Workshop, Stage, Path], Mapping[str, Any]]]] = {}
+    """Stage kind -> what writes its artifact into a folder and returns its notes."""
 
     plan: Plan
     storage: Storage
@@ -154,7 +155,7 @@ class Workshop:
             seen=self.inputs(stage, "seen"),
             text=self.datasets(stage, "text"),
             bitext=self.inputs(stage, "bitext"),
-            files=files_of(stage),
+            files=stage.files,
             digests=stage.digests,
             downloads=self.downloads,
             unseen=stage.unseen,
@@ -258,8 +259,8 @@ class Workshop:
         def build(folder: Path) -> Mapping[str, Any]:
             made.append(stage)
             with self.reading(*read), Caveats.collecting() as found, peak_memory(device) as peak:
-                notes = MAKERS[stage.kind](self, stage, folder)
-            took = {GPU_BYTES: peak.bytes} if stage.kind in FITTED and peak.bytes else {}
+                notes = self.MAKERS[stage.kind](self, stage, folder)
+            took = {self.GPU_BYTES: peak.bytes} if stage.fitted and peak.bytes else {}
             return {**notes, **found.notes(), **took}
 
         with self._turn(stage) as held:
@@ -268,7 +269,7 @@ class Workshop:
                 if self.runtime.world_size == 1
                 else self._ensure_together(stage, build)
             )
-            if made and self.runtime.rank == 0 and stage.kind in FITTED and _keeps(held):
+            if made and self.runtime.rank == 0 and stage.fitted and _keeps(held):
                 self.checkpoints(key).remove()
         if made and self.runtime.rank == 0:
             self.announce(stage, time.monotonic() - start)
@@ -305,7 +306,7 @@ class Workshop:
             return
         with self.turn(kind, key, lambda: self.store.has(kind, key)) as held:
             if held is not None:
-                if kind in FITTED:
+                if stage.fitted:
                     self.checkpoints(key).restore()
                 self._held[key] = held
             try:
@@ -325,21 +326,181 @@ class Workshop:
         if not present:
             if self.runtime.rank == 0:
                 self.store.make(stage.kind, stage.key, build)
-            elif stage.kind in FITTED:
+            elif stage.fitted:
                 with tempfile.TemporaryDirectory(prefix="raxalign-") as discarded:
                     build(Path(discarded))
             barrier()
         return self.store.open(stage.kind, stage.key)
 
+    def run_trial(self, key: str) -> list[dict[str, Any]]:
+        """Run the evaluations of a trial that the ledger does not have, on one worker; return the
+        records of all of them, in the order of the tasks. One that another process makes now, for a
+        trial that shares it, is waited for.
 
-def files_of(stage: Stage) -> dict[str, dict[str, Path]]:
-    """Return the local files of a stage: name -> language -> path."""
-    files: dict[str, dict[str, Path]] = {}
-    for entry, place in stage.locations.items():
-        name, _, lang = entry.rpartition("/")
-        if Path(place).is_absolute():
-            files.setdefault(name, {})[lang] = Path(place)
-    return files
+        Where the trial may be pruned, what decides on that runs first, and `Pruned` is raised where
+        it is. Its checkpoint stays.
+        """
+        trial, ledger = self.plan.by_key[key], self.ledger
+        shop, ordered = self._in_order(key)
+        for task, evaluation in ordered:
+            with shop.turn("evaluation", evaluation, partial(ledger.has, evaluation)) as held:
+                if held is not None:
+                    shop.evaluate(evaluation, task, trial.encoder)
+        return [ledger.read(evaluation) for evaluation in trial.evaluations.values()]
+
+    def train_trial(self, key: str) -> None:
+        """Make what the evaluations of a trial read that the ledger does not have, in a group of
+        workers. One worker evaluates afterwards (`run_trial`), so that the others are free.
+
+        Raises `Pruned` as `run_trial` does.
+        """
+        shop, ordered = self._in_order(key)
+        for _, evaluation in ordered:
+            if not share_value(self.runtime.rank == 0 and self.ledger.has(evaluation)):
+                shop._ensure_inputs(shop.plan.stages[evaluation])
+
+    def is_trained(self, key: str) -> bool:
+        """Return whether the storage has what `train_trial` makes."""
+        entries = self.plan.by_key[key].evaluations.values()
+        missing = [entry for entry in entries if not self.ledger.has(entry)]
+        stages = [self.plan.stages[entry] for entry in self.plan.closure(missing)]
+        return all(s.inline or self.store.has(s.kind, s.key) for s in stages if s.trained)
+
+    def _in_order(self, key: str) -> tuple[Workshop, list[tuple[str, str]]]:
+        """Return the tasks and evaluations of a trial, first what decides on its pruning, and the
+        workshop that watches that.
+        """
+        watched = Watched.of(self.plan, key)
+        shop = replace(self, watched=watched) if watched is not None else self
+        first = watched.evaluation.key if watched is not None else ""
+        evaluations = self.plan.by_key[key].evaluations.items()
+        return shop, sorted(evaluations, key=lambda entry: entry[1] != first)
+
+    def _ensure_inputs(self, stage: Stage) -> Path | None:
+        """Make what an evaluation reads; return the folder of the task's own training, if it has
+        one.
+        """
+        trained = self.ensure(stage.inputs["trained"]) if "trained" in stage.inputs else None
+        self.ensure(stage.inputs["aligned"])
+        if trained is None or self.plan.stages[stage.inputs["trained"]].task is None:
+            return trained
+        return trained / Stage.TASK
+
+    def evaluate(self, key: str, task: str, encoder: str) -> None:
+        """Make one entry of the ledger, and before it the stages that it depends on, for a task and
+        an encoder by the names that the grid gives them.
+        """
+        stage = self.plan.stages[key]
+        trained = self._ensure_inputs(stage)
+        start = time.monotonic()
+        plugin, runtime = stage.plugin(), self.runtime_for(stage)
+        with self.reading(stage):
+            aligned, inputs = self.aligned(stage.inputs["aligned"]), self.task_inputs(stage)
+            with Caveats.collecting() as found:
+                result = plugin.evaluate(aligned, stage.languages, inputs, runtime, trained)
+        outcome = PluginFault.returned(plugin, "evaluate", result, Outcome)
+        _refuse_impossible(stage, outcome)
+        record = {
+            **_identity(stage, task, encoder),
+            "scores": [vars(score) for score in outcome.scores],
+            **_unseen(stage, outcome),
+            "notes": {
+                **outcome.notes,
+                **_joined(
+                    self._training_caveats(stage, Caveats.thin_support(task, outcome.notes)),
+                    found.notes(f"{task}: "),
+                ),
+                **self._left_out(stage),
+                "links": self._links_digests(stage),
+            },
+            "seconds": time.monotonic() - start,
+            "device": self.runtime.device,
+            "machine": machine(self.runtime.device),
+            "threads": self.runtime.threads,
+            "precision": stage.precision,
+            **({"base_precision": base} if (base := stage.base_precision) != "fp32" else {}),
+            **({"compiled": True} if stage.compiled else {}),
+            "versions": versions(),
+            "created": time.time(),
+        }
+        self.ledger.write(key, record, outcome.predictions)
+
+    def _behind(
+        self, stage: Stage, kinds: Container[str]
+    ) -> Iterator[tuple[Stage, Mapping[str, Any]]]:
+        """Yield the stages of some kinds that a result depends on, each with its notes, where the
+        storage has them or had them before their weights were dropped.
+        """
+        for key in self.plan.closure(list(stage.inputs.values())):
+            entry = self.plan.stages[key]
+            if entry.kind in kinds and not entry.inline:
+                manifest = self.storage.manifest_of(entry.kind, key)
+                if manifest is not None:
+                    yield entry, manifest.notes
+
+    def _links_digests(self, stage: Stage) -> dict[str, Any]:
+        """Return the digests of all links that a result depends on: a word aligner without a seed
+        makes other links another time.
+        """
+        return {
+            f"{entry.params['lang']}/{entry.params['part']}/{entry.key[:12]}": (
+                notes.get("links_digest")
+            )
+            for entry, notes in self._behind(stage, {"pairs"})
+        }
+
+    def _training_caveats(self, stage: Stage, evaluated_on: Mapping[str, str]) -> dict[str, Any]:
+        """Return the caveats of the trainings that a result depends on: `unknown_in_training`
+        (maker -> language -> share), `loss_not_lowered`, `loss_still_falling`, `cut_batches`,
+        `fitted_on` (maker -> language -> what a map over pairs rests on), `thin_support`, with what
+        the evaluation itself found thin, and `partial`, of word pairs too.
+        """
+        thin, cut = dict(evaluated_on), set[str]()
+        fitted, unknown, flat, falling, partial = (dict[str, Any]() for _ in range(5))
+        for entry, notes in self._behind(stage, {"aligned", "tuned", "encoder", "pairs"}):
+            partial |= {f"{entry.maker}: {k}": said for k, said in notes.get("partial", {}).items()}
+            if entry.kind == "pairs":
+                continue
+            unknown |= {entry.maker: notes["unknown"]} if "unknown" in notes else {}
+            flat |= notes.get("loss_not_lowered", {})
+            falling |= notes.get("loss_still_falling", {})
+            cut |= set(notes.get("cut_batches", ()))
+            if entry.trained:
+                thin |= Caveats.thin_support(entry.maker, notes)
+            if entry.kind == "aligned":
+                rests = {
+                    lang: facts
+                    for lang, facts in notes.items()
+                    if isinstance(facts, Mapping) and "rank" in facts
+                }
+                fitted |= {entry.maker: rests} if rests else {}
+        found = {
+            "unknown_in_training": unknown,
+            "loss_not_lowered": flat,
+            "loss_still_falling": falling,
+            "cut_batches": sorted(cut),
+            "fitted_on": fitted,
+            "thin_support": thin,
+            "partial": partial,
+        }
+        return {name: value for name, value in found.items() if value}
+
+    def _left_out(self, stage: Stage) -> dict[str, Any]:
+        """Return how many held-out lines of the text that an evaluation reads were left out, and
+        how many lines of any part have escaped marks, each with the number of lines: `left_out` and
+        `escaped` (language -> part -> the two numbers), where there are any.
+        """
+        found: dict[str, dict[str, Any]] = {}
+        for entry, notes in self._behind(stage, {"bitext"}):
+            parts = {part: n for part, n in notes["counts"].items() if isinstance(n, Mapping)}
+            for part, counts in parts.items():
+                lines, escaped = counts.get("lines", counts["kept"]), counts.get("escaped", 0)
+                some = {"left_out": lines - counts["kept"]}
+                some["escaped"] = escaped if escaped > ESCAPES * lines else 0
+                for kind in filter(some.get, some):
+                    of_lang = found.setdefault(kind, {}).setdefault(str(entry.params["lang"]), {})
+                    of_lang[part] = [some[kind], lines]
+        return found
 
 
 def _planned(stage: Stage) -> dict[Path, str]:
@@ -362,7 +523,7 @@ def _sources(stage: Stage) -> Iterator[tuple[str, Source]]:
     """
     if stage.kind == "encoder":
         yield from stage.plugin().sources().items()
-    elif stage.kind in {*TRAINED, "evaluation"} and stage.catalogue is not None:
+    elif (stage.trained or stage.kind == "evaluation") and stage.catalogue is not None:
         plugin, pivot = stage.plugin(), stage.params["pivot"]
         for lang in stage.languages:
             yield from ((f"{n}/{lang}", s) for n, s in plugin.sources(lang, pivot).items())
@@ -373,3 +534,55 @@ def _keeps(held: Held | None) -> bool:
     with suppress(StorageError):
         return held is None or held.is_held()
     return False
+
+
+def _unseen(stage: Stage, outcome: Outcome) -> dict[str, list[str]]:
+    """Return the names in scores that are of languages which no method has aligned: of one, or of
+    a pair that it is in.
+    """
+    names = labels_with(stage.unseen, (*stage.languages, str(stage.params["pivot"])))
+    found = [
+        lang for lang in dict.fromkeys(score.lang for score in outcome.scores) if lang in names
+    ]
+    return {"unseen": found} if found else {}
+
+
+def _refuse_impossible(stage: Stage, outcome: Outcome) -> None:
+    """Raise `PluginFault` for a score that its metric cannot have, by what the task declares."""
+    task = type(stage.plugin())
+    for score in outcome.scores:
+        declared = Measured.find(task.metrics, score.metric)
+        fault = declared.fault(score.value, mean=score.lang in MEANS) if declared else ""
+        if inspect.getsourcefile(task) in Catalog.outside() and not math.isfinite(score.value):
+            fault = f"is {score.value}, which is not a result"  # the ledger refuses others'
+        if fault:
+            raise PluginFault(
+                inspect.getsourcefile(task) or task.__module__,
+                f"task {Catalog.name_of(stage.maker)}: {score.metric} of {score.lang}"
+                f" ({score.split}) {fault}",
+                line=inspect.getsourcelines(task)[1],
+                remedy="Correct the score, or its unit or range in the task's `metrics`",
+            )
+
+
+def _identity(stage: Stage, task: str, encoder: str) -> dict[str, Any]:
+    """Return what was evaluated, as the record names it."""
+    return {
+        "key": stage.key,
+        "task": task,
+        "kind": stage.maker,
+        "params": stage.params["task"],
+        "aligned": stage.inputs["aligned"],
+        "encoder": encoder,
+        "languages": stage.params["languages"],
+        "seed": stage.params.get("seed"),
+    }
+
+
+def _joined(of_trainings: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the caveats of trainings and those of the evaluation, which may train further."""
+    found = {**of_trainings, **own}
+    for name in of_trainings.keys() & own.keys():
+        if isinstance(own[name], Mapping):
+            found[name] = {**of_trainings[name], **own[name]}
+    return found

@@ -27,7 +27,6 @@ from raxalign.plan.study import Study
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.retention import Keeping, below, made_again
 from raxalign.printing import counted, lasting, past_buffer, to_stderr
-from raxalign.stages import TRAINED
 from raxalign.store.alive import discard, endings, maker_name
 from raxalign.store.files import abandoned, check_writable
 from raxalign.store.storage import Storage
@@ -128,7 +127,7 @@ def _needs(place: str) -> Mapping[str, list[str]] | None:
     found: dict[str, list[str]] = {}
     with suppress(FileNotFoundError, StorageError):
         plan = StoredPlans.at(place)
-        trained = {key for key, stage in plan.stages.items() if stage.kind in TRAINED}
+        trained = {key for key, stage in plan.stages.items() if stage.trained}
         behind = below(plan, trained)
         for trial in plan.trials:
             for entry in trial.evaluations.values():
@@ -295,8 +294,8 @@ def _checked(opened: Opened, plan: Plan) -> Job:
 def _report_idle_workers(opened: Opened, plan: Plan) -> None:
     """Report that `--workers` has more workers than trainings with dropout can use."""
     given, shares = opened.run.workers, opened.grid.run.workers
-    kinds = {stage.kind for stage in plan.stages.values() if stage.shares}
-    if given > shares and kinds & TRAINED:
+    divided = any(stage.shares and stage.trained for stage in plan.stages.values())
+    if given > shares and divided:
         to_stderr(
             f"note: --workers {given}: trainings with dropout use {shares}, since the masks depend"
             f" on how batches are divided. Write `workers: {given}` in `run` of {opened.grid.path}"

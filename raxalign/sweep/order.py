@@ -15,7 +15,6 @@ from typing import ClassVar
 from raxalign.plan.estimates import Forecast
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
-from raxalign.stages import FITTED, TRAINED
 
 _MODELS = ("encoder", "aligned", "tuned", "evaluation")  # stages that are made with an encoder
 
@@ -74,13 +73,13 @@ class SweepJob:
             inputs = shared.intersection(plan.closure([key])) - {key}
             stage = plan.stages[key]
             # torch, and a GPU where workers have one, is needed to make it
-            trains = stage.kind in FITTED or "encoder" in stage.inputs
+            trains = stage.fitted or "encoder" in stage.inputs
             needs = Holds.WORKER if trains else Holds.CPUS
             found.append(cls(key, is_trial=False, inputs=frozenset(inputs), needs=needs))
         for trial in trials:
             evaluations = list(trial.evaluations.values())
             closure = plan.closure(evaluations)
-            own = [key for key in closure if key not in shared and plan.stages[key].kind in TRAINED]
+            own = [key for key in closure if key not in shared and plan.stages[key].trained]
             needs = Holds.GROUP if workers > 1 and plan.trains(trial) else Holds.WORKER
             parts = tuple(dict.fromkeys([*own, *evaluations]))
             read = frozenset(shared.intersection(closure))

@@ -26,7 +26,6 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.stored import StoredPlans
 from raxalign.plan.trial import Trial
-from raxalign.stages import TRAINED
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.files import check_writable
 from raxalign.sweep import events
@@ -93,13 +92,13 @@ def missing_stages(plan: Plan, pending: list[str], store: ArtifactStore, hear: H
     }
     for key in plan.closure(pending, there):
         stage = plan.stages[key]
-        own = stage.kind in TRAINED and users.get(key, 0) < 2
+        own = stage.trained and users.get(key, 0) < 2
         if own or stage.inline or stage.kind == "evaluation":
             continue
         with warnings.catch_warnings(record=True) as damages:
             warnings.simplefilter("always")
             present = store.has(stage.kind, key) and (
-                stage.kind in TRAINED or store.verify(stage.kind, key)
+                stage.trained or store.verify(stage.kind, key)
             )
         for damage in damages:
             if damage.category is UserWarning:  # those of libraries are others

@@ -26,7 +26,7 @@ from raxalign.catalog import PluginFault
 from raxalign.errors import LeaseLost, RaxalignError, ResourceError, TransientError
 from raxalign.plan.plan import Plan
 from raxalign.search.watch import Watched
-from raxalign.stages import TRAINED, Workshop, is_trained, run_trial, train_trial
+from raxalign.stages import Workshop
 from raxalign.stages.checkpoints import Checkpoints
 from raxalign.store.files import split_place
 from raxalign.store.spool import Spool
@@ -34,7 +34,7 @@ from raxalign.sweep.cluster import patience
 from raxalign.sweep.job import Job, Outbox
 from raxalign.sweep.order import Holds
 from raxalign.train.group import lost_peer
-from raxalign.train.runtime import TOKENS, Pruned
+from raxalign.train.runtime import TOKENS, Pruned, Runtime
 
 GIVEN_UP = "given_up"  # in Tune's configuration of a trial: why it is not run once more
 TRAINED_ONLY = "trained"  # in a group's result, and in Tune's configuration of what is left of it
@@ -87,7 +87,7 @@ class Losses:
         if self.key in plan.by_key:
             evaluations = list(plan.by_key[self.key].evaluations.values())
             behind = (plan.stages[entry] for entry in plan.closure(evaluations))
-            trained = [stage for stage in behind if stage.kind in TRAINED and not stage.inline]
+            trained = [stage for stage in behind if stage.trained and not stage.inline]
         going = [stage for stage in trained if not storage.artifacts.has(stage.kind, stage.key)]
         return (
             sum(storage.ledger.has(evaluation) for evaluation in evaluations),
@@ -172,7 +172,7 @@ def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | 
             workshop = job.open_workshop(report=report, rank=rank, world_size=world_size)
             workshop.runtime = replace(workshop.runtime, saved=spool.flush)
             with _told(workshop, outbox):
-                (train_trial if world_size > 1 else run_trial)(workshop, key)
+                (workshop.train_trial if world_size > 1 else workshop.run_trial)(key)
     except TransientError:
         raise
     except Pruned:
@@ -253,9 +253,12 @@ def _run_groups(job: Job, key: str) -> str | None:
     returns the message of its failure.
     """
     ledger, plan, outbox = job.storage.ledger, job.read_plan(), job.outbox(key)
-    losses = Losses(job, plan, key, "group of workers")
+    losses, workshop = (
+        Losses(job, plan, key, "group of workers"),
+        Workshop(plan, job.storage, Runtime()),
+    )
     for number in count():
-        if is_trained(plan, key, job.storage.artifacts, ledger):
+        if workshop.is_trained(key):
             break
         ledger.clear_failure(key)
         _clear_room(job, key)

@@ -14,7 +14,7 @@ from raxalign.encoders.models.hub import HubEncoder
 from raxalign.plan.load import open_grid, remotes
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.results import rows
-from raxalign.stages import Workshop, run_trial
+from raxalign.stages import Workshop
 from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime
 from tests.e2e.runs import Site
@@ -88,5 +88,5 @@ def run_part(site: Site, plan: Plan) -> Plan:
     part = one_of_each(plan)
     workshop = Workshop(part, Storage(site.root), Runtime())
     for trial in part.trials:
-        run_trial(workshop, trial.key)
+        workshop.run_trial(trial.key)
     return part

@@ -37,7 +37,7 @@ from raxalign.errors import DataError, RaxalignError
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.results import rows
-from raxalign.stages import Workshop, run_trial
+from raxalign.stages import Workshop
 from raxalign.store.storage import Storage
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.dictionary_retrieval import DictionaryRetrieval
@@ -560,7 +560,7 @@ def test_a_grid_runs_on_static_vectors_and_rotation_brings_them_together(tmp_pat
     root = tmp_path / "storage"
     workshop = Workshop(plan, Storage(str(root)), Runtime())
     for trial in plan.trials:
-        run_trial(workshop, trial.key)
+        workshop.run_trial(trial.key)
     found = {
         (row["method"], row["task"], row["metric"], row["split"]): row["value"]
         for row in rows(plan, workshop.ledger)

@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import IO, NoReturn
 
 from raxalign.plan.stored import StoredPlans
-from raxalign.stages import run_trial
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import Job
 from tests.e2e.runs import Site
@@ -236,7 +235,7 @@ class Player:
         storage, plan = Storage(str(self.base.storage)), self.base.plan
         workshop = Job(storage, StoredPlans(storage).write(plan)).open_workshop()
         for trial in plan.trials:
-            run_trial(workshop, trial.key)
+            workshop.run_trial(trial.key)
         self.cluster.up()
         self.cluster.wait()
         failed = []

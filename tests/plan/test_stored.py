@@ -15,7 +15,7 @@ from raxalign.plan import metrics
 from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.stored import StoredPlans
-from raxalign.stages import Workshop, run_trial
+from raxalign.stages import Workshop
 from raxalign.store.files import files_of
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import Job
@@ -43,7 +43,7 @@ def plan(tmp_path, root, monkeypatch):
     opened = open_grid(write_page(tmp_path), storage=root)
     if not root.startswith("s3:"):
         workshop = Workshop(opened.plan, Storage(root), Runtime())
-        run_trial(workshop, opened.plan.trials[-1].key)
+        workshop.run_trial(opened.plan.trials[-1].key)
     StoredPlans(Storage(root)).write(opened.plan)
     monkeypatch.setattr(catalog_module, "_loaded", {})
     metrics._made.cache_clear()

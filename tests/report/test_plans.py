@@ -23,7 +23,7 @@ from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.compose import compose
 from raxalign.report.tables import blocks, short_tables
 from raxalign.search.words import confirmed
-from raxalign.stages import GPU_BYTES
+from raxalign.stages import Workshop
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
@@ -61,7 +61,8 @@ def test_a_plan_says_what_falls_together_and_what_is_there(tmp_path):
 def test_a_plan_says_what_the_largest_of_its_trainings_took_on_a_card(tmp_path):
     plan, root = plan_of(tmp_path), str(tmp_path / "storage")
     for gib, stage in enumerate(of_kind(plan, "aligned")):
-        ArtifactStore(root).make("aligned", stage.key, lambda _, gib=gib: {GPU_BYTES: gib * 2**30})
+        notes = {Workshop.GPU_BYTES: gib * 2**30}
+        ArtifactStore(root).make("aligned", stage.key, lambda _, notes=notes: notes)
     text = PlanView(plan, Storage(root), RunConfig()).text()
     assert f"GPU memory: {gib}.0 GiB for the largest training so far" in text
 

@@ -27,7 +27,7 @@ from raxalign.single.aer import ErrorRateRequest, error_rate
 from raxalign.single.align import AlignRequest, PairsRequest, make_aligned, make_pairs
 from raxalign.single.evaluate import EvaluateRequest, evaluate_encoder
 from raxalign.single.export import export_trial, find
-from raxalign.stages import Workshop, run_trial
+from raxalign.stages import Workshop
 from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
@@ -390,7 +390,7 @@ def test_an_object_store_serves_as_well(finished, tmp_path, monkeypatch):
     make_pairs(REQUEST, tmp_path / "pairs", storage=storage)
     assert len(read_pairs(tmp_path / "pairs")) == 40
     trial = finished.plan.trials[0]
-    run_trial(Workshop(finished.plan, storage, Runtime()), trial.key)
+    Workshop(finished.plan, storage, Runtime()).run_trial(trial.key)
     StoredPlans(storage).write(finished.plan)
     assert export_trial(trial.key, tmp_path / "out", storage=storage).trial == trial
 

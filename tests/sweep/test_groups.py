@@ -8,6 +8,7 @@ from ray.train.v2._internal.exceptions import WorkerHealthCheckFailedError
 from ray.train.v2.api.exceptions import WorkerGroupError
 
 from raxalign.errors import DataError, RaxalignError
+from raxalign.stages import Workshop
 from raxalign.sweep import work
 from raxalign.sweep.job import Inbox
 from raxalign.sweep.work import GIVEN_UP, _Loss, _loss, _run_group, _run_groups, _run_inline
@@ -55,7 +56,7 @@ def test_a_group_that_is_lost_is_followed_by_another_and_one_that_fails_is_not(
 ):
     key, job = plan.trials[0].key, replace(job, max_failures=1)
     told = Groups(job, key, ends)
-    monkeypatch.setattr(work, "is_trained", lambda *given: False)
+    monkeypatch.setattr(Workshop, "is_trained", lambda *given: False)
     monkeypatch.setattr(work, "_fit_group", told.fit)
     monkeypatch.setattr(work, "_clear_room", told.clear)
     assert _run_groups(job, key) == message

@@ -15,7 +15,6 @@ from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.stored import StoredPlans
 from raxalign.plan.values.results import rows
 from raxalign.plan.values.retention import weights_of
-from raxalign.stages import run_trial
 from raxalign.store.ledger import Ledger
 from raxalign.store.sealed import seal
 from raxalign.store.storage import Storage
@@ -46,7 +45,7 @@ def run(opened: Opened, keep: str, made: list[str] | None = None) -> Keeper:
         workshop.announce = lambda stage, seconds: made.append(stage.kind)
     for trial in opened.plan.trials:
         keeper.hear(Began(trial))
-        run_trial(workshop, trial.key)
+        workshop.run_trial(trial.key)
         keeper.hear(JobEnded(trial))
     return keeper
 

@@ -11,6 +11,7 @@ import pytest
 
 from raxalign.errors import DataError, PeerLost, StorageError, TransientError
 from raxalign.plan.stored import StoredPlans
+from raxalign.stages import Workshop
 from raxalign.store.spool import Spool
 from raxalign.store.storage import Storage
 from raxalign.sweep import work
@@ -27,8 +28,8 @@ def failing(monkeypatch):
         def run_trial(workshop, key):
             raise error
 
-        monkeypatch.setattr(work, "run_trial", run_trial)
-        monkeypatch.setattr(work, "train_trial", run_trial)
+        monkeypatch.setattr(Workshop, "run_trial", run_trial)
+        monkeypatch.setattr(Workshop, "train_trial", run_trial)
 
     return fail
 

@@ -25,7 +25,7 @@ from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.results import rows
 from raxalign.report.tables import as_text as tables_text
 from raxalign.report.tables import blocks as blocks_of
-from raxalign.stages import Workshop, run_trial
+from raxalign.stages import Workshop
 from raxalign.train.runtime import Runtime
 from tests.report.material import leave_undrawn, write
 from tests.toys.pages import write_page
@@ -58,7 +58,7 @@ def run_page(grid):
     opened = open_grid(grid, storage=str(grid.parent / "storage"))
     workshop = Workshop(opened.plan, opened.storage, Runtime())
     for trial in opened.plan.trials:
-        run_trial(workshop, trial.key)
+        workshop.run_trial(trial.key)
     found, report = rows(opened.plan, workshop.ledger), grid.parent / "report"
     with pytest.MonkeyPatch.context() as patch:
         leave_undrawn(patch)

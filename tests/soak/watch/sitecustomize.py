@@ -16,7 +16,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-_WATCHED = "raxalign.stages.evaluation"
+_WATCHED = "raxalign.stages.workshop"
 
 
 class _Finder(importlib.abc.MetaPathFinder):
@@ -40,7 +40,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def _watch(module: Any) -> None:
-    evaluate = module.evaluate
+    evaluate = module.Workshop.evaluate
 
     def noted(workshop: Any, key: str, *rest: object) -> None:
         where = {"pid": os.getpid(), "host": socket.gethostname()}
@@ -49,7 +49,7 @@ def _watch(module: Any) -> None:
             log.write(f"{line}\n")
         evaluate(workshop, key, *rest)
 
-    module.evaluate = noted
+    module.Workshop.evaluate = noted
 
 
 if "RAXALIGN_SOAK_LOG" in os.environ:
