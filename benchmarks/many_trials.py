@@ -40,7 +40,7 @@ from raxalign.plan.stored import StoredPlans
 from raxalign.plan.trial import Trial
 from raxalign.store.storage import Storage
 from raxalign.sweep.cluster import require_token
-from raxalign.sweep.events import Event, JobEnded, all_of
+from raxalign.sweep.events import Event, JobEnded
 from raxalign.sweep.job import Job
 from raxalign.sweep.progress import Progress
 from raxalign.sweep.running import run_sweep
@@ -171,7 +171,12 @@ def run(opened: Opened, job: Job, address: str | None, *, profiled: bool, tracke
         if profiled:
             profile.enable()
         listeners = [clock.hear, progress.hear, *([tracker.hear] if tracker else [])]
-        run_sweep(plan, job, all_of(*listeners), name=plan.name, address=address)
+
+        def hear(event: Event) -> None:
+            for listener in listeners:
+                listener(event)
+
+        run_sweep(plan, job, hear, name=plan.name, address=address)
         profile.disable()
         took = time.perf_counter() - start
         if tracker is not None:

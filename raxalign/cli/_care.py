@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from typer import Argument
 
-from raxalign.cli import _complete
 from raxalign.cli import _options as opt
 from raxalign.cli._terminal import print_out, width
 from raxalign.printing import are, counted
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def init(
-    name: Annotated[str, Argument(autocompletion=_complete.starts)] = "quickstart",
+    name: Annotated[str, Argument(autocompletion=opt.complete_starts)] = "quickstart",
     plugin: Annotated[str | None, Argument()] = None,
     out: Path | None = None,
 ) -> None:
@@ -57,8 +56,8 @@ def init(
 
 
 def list_(
-    what: Annotated[str, Argument(autocompletion=_complete.folders)],
-    kind: Annotated[str | None, Argument(autocompletion=_complete.kinds())] = None,
+    what: Annotated[str, Argument(autocompletion=opt.complete_folders)],
+    kind: Annotated[str | None, Argument(autocompletion=opt.complete_kinds())] = None,
     format: Literal["text", "markdown"] = "text",  # noqa: A002
     plugins: opt.Plugins = None,
 ) -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Argument, Option
 
-from raxalign.cli import _complete
 from raxalign.cli import _options as opt
 from raxalign.cli._results import results
-from raxalign.cli._terminal import again, print_out, show_changes, with_confirmed
-from raxalign.printing import are, counted
+from raxalign.cli._terminal import again, print_out, with_confirmed
+from raxalign.printing import are, counted, printable, why_lost
 from raxalign.printing import to_stderr as tell
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
 
 _ONLY = "A part: name=value, for example method=finetune (several: comma-separated)."
-Only = Annotated[str | None, Option(help=_ONLY, autocompletion=_complete.conditions)]
+Only = Annotated[str | None, Option(help=_ONLY, autocompletion=opt.complete_conditions)]
 
 
 def grid(
@@ -223,9 +225,29 @@ def status(file: opt.GridFile, storage: opt.Storage = None, watch: bool = False)
     if not watch:
         print_out(Status.told(opened)[0])
         return
-    show_changes(Status.watched(opened))
+    _show_changes(Status.watched(opened))
     if Status.told(opened)[1].failed:
         raise typer.Exit(1)
+
+
+def _show_changes(texts: Iterable[str]) -> None:
+    """Show texts as they come, while somebody reads them: on a terminal one in place of the other,
+    elsewhere those that differ from the one before.
+    """
+    read = takewhile(lambda _: not why_lost(sys.stdout), texts)
+    if not sys.stdout.isatty():
+        shown = ""
+        for text in read:
+            if text != shown:
+                print_out(text)
+            shown = text
+        return
+    from rich.live import Live
+    from rich.text import Text
+
+    with Live(auto_refresh=False) as live:
+        for text in read:
+            live.update(Text(printable(text)), refresh=True)
 
 
 def report(
@@ -269,7 +291,7 @@ def report(
 
 def search(
     file: Annotated[Path, Argument(metavar="FILE")] = Path("search.yaml"),
-    method: Annotated[str, Option(autocompletion=_complete.kinds("methods"))] = "finetune",
+    method: Annotated[str, Option(autocompletion=opt.complete_kinds("methods"))] = "finetune",
     space: Annotated[opt.Several, Option(metavar="NAME=KIND:VALUES")] = None,
     option: opt.Options = None,
     lang: opt.Several = None,
@@ -277,13 +299,13 @@ def search(
     corpus: str = "phrasebook",
     encoder: str = "bert-base-multilingual-cased",
     sentences: Annotated[int, Option(min=1)] = 5_000,
-    task: Annotated[str, Option(autocompletion=_complete.kinds("tasks"))] = "retrieval",
+    task: Annotated[str, Option(autocompletion=opt.complete_kinds("tasks"))] = "retrieval",
     metric: str | None = None,
     trials: Annotated[int, Option(min=1)] = 20,
     sampler: str = "tpe",
     confirm: Annotated[int, Option(min=0)] = 5,
     pruner: str = "none",
-    aligner: Annotated[str, Option(autocompletion=_complete.kinds("aligners"))] = "thot",
+    aligner: Annotated[str, Option(autocompletion=opt.complete_kinds("aligners"))] = "thot",
     storage: opt.Storage = None,
     dry_run: bool = False,
 ) -> None:

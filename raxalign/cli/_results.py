@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer import Argument, Option
 
-from raxalign.cli import _complete
 from raxalign.cli import _options as opt
 from raxalign.cli._terminal import again, print_out, print_rows, print_values, width, with_confirmed
 from raxalign.errors import RaxalignError
@@ -25,9 +24,9 @@ def results(
     file: opt.GridFile,
     storage: opt.Storage = None,
     format: opt.ResultsFormat = "table",  # noqa: A002
-    task: Annotated[opt.Several, Option(autocompletion=_complete.names("task"))] = None,
+    task: Annotated[opt.Several, Option(autocompletion=opt.complete_names("task"))] = None,
     metric: opt.Several = None,
-    lang: Annotated[opt.Several, Option(autocompletion=_complete.names("language"))] = None,
+    lang: Annotated[opt.Several, Option(autocompletion=opt.complete_names("language"))] = None,
     split: opt.Several = None,
     every: opt.Every = False,
     per_seed: bool = False,

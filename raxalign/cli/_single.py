@@ -10,7 +10,6 @@ from typing import Annotated, Literal
 from typer import Argument, Option
 
 from raxalign.caveats import Caveats
-from raxalign.cli import _complete
 from raxalign.cli import _options as opt
 from raxalign.cli._terminal import print_out, print_values
 from raxalign.printing import to_stderr as tell
@@ -18,13 +17,13 @@ from raxalign.printing import to_stderr as tell
 
 def pairs(
     out: opt.Out,
-    source: Annotated[str, Option(autocompletion=_complete.kinds("corpora"))],
+    source: Annotated[str, Option(autocompletion=opt.complete_kinds("corpora"))],
     lang: Annotated[str, Option()],
     option: opt.Options = None,
     pivot: opt.Pivot = "en",
     sentences: opt.Number = None,
     heldout: Annotated[int, Option(min=0)] = 0,
-    aligner: Annotated[str, Option(autocompletion=_complete.kinds("aligners"))] = "thot",
+    aligner: Annotated[str, Option(autocompletion=opt.complete_kinds("aligners"))] = "thot",
     aligner_option: Annotated[opt.Several, Option(metavar="NAME=VALUE")] = None,
     encoder: str | None = None,
     symmetrization: opt.Symmetrization = "intersection",
@@ -147,7 +146,7 @@ def power(
 
 
 def align(
-    method: Annotated[str, Argument(autocompletion=_complete.kinds("methods"))],
+    method: Annotated[str, Argument(autocompletion=opt.complete_kinds("methods"))],
     encoder: Annotated[str, Option()],
     pairs: Annotated[list[str], Option(metavar="LANG=FOLDER")],
     out: opt.Out,
@@ -194,10 +193,10 @@ def align(
 def evaluate(
     file: opt.GridFile,
     encoder: Annotated[str, Option()],
-    task: Annotated[opt.Several, Option(autocompletion=_complete.names("task"))] = None,
+    task: Annotated[opt.Several, Option(autocompletion=opt.complete_names("task"))] = None,
     mteb: Annotated[opt.Several, Option(metavar="NAME[=FOLDER]")] = None,
     option: opt.Options = None,
-    language: Annotated[opt.Several, Option(autocompletion=_complete.names("language"))] = None,
+    language: Annotated[opt.Several, Option(autocompletion=opt.complete_names("language"))] = None,
     seed: Annotated[int | None, Option(min=0)] = None,
     format: opt.Format = "table",  # noqa: A002
     every: opt.Every = False,

@@ -8,7 +8,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, takewhile
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,26 +73,6 @@ def print_parts(parts: Iterable[str]) -> None:
         if why_lost(sys.stdout):
             return
     sys.stdout.flush()
-
-
-def show_changes(texts: Iterable[str]) -> None:
-    """Show texts as they come, while somebody reads them: on a terminal one in place of the other,
-    elsewhere those that differ from the one before.
-    """
-    read = takewhile(lambda _: not why_lost(sys.stdout), texts)
-    if not sys.stdout.isatty():
-        shown = ""
-        for text in read:
-            if text != shown:
-                print_out(text)
-            shown = text
-        return
-    from rich.live import Live
-    from rich.text import Text
-
-    with Live(auto_refresh=False) as live:
-        for text in read:
-            live.update(Text(printable(text)), refresh=True)
 
 
 def width() -> int | None:

@@ -30,7 +30,7 @@ from raxalign.store.alive import SCRATCH, SHORT, discard, left_by_dead, maker_na
 from raxalign.store.files import split_place
 from raxalign.store.lease import Holder, Locks
 from raxalign.sweep.events import Hear, Said
-from raxalign.sweep.job import Job, sees
+from raxalign.sweep.job import Job
 from raxalign.sweep.order import Holds
 
 BOOTSTRAP = Path("~/ray_bootstrap_config.yaml")
@@ -264,14 +264,16 @@ _PATIENCE, _PAUSE = 10.0, 0.5  # seconds for a head that is starting, and betwee
 
 
 @contextmanager
-def joined(job: Job, address: str | None) -> Iterator[Job]:
+def joined(job: Job, address: str | None, hear: Hear) -> Iterator[tuple[Job, Nodes]]:
     """Be on the cluster at an address, or on one of this machine alone, within the block. Yields
-    the job with the folder of Ray's own files, which is removed in the end.
+    the job with the folder of Ray's own files, which is removed in the end, and with the cards of
+    each worker; and the nodes of the cluster.
     """
     job = replace(job, scratch=scratch_folder(job.storage.root, address))
     connect(address, job)
     try:
-        yield signed(job) if address else job
+        job = signed(job) if address else job
+        yield Nodes.find(address).with_gpus(job, hear)
     finally:
         disconnect()
         remove_scratch(job.scratch)
@@ -560,7 +562,7 @@ def _fault(answers: Mapping[str, Any], job: Job, node: str) -> str | None:
     problem = answers[node]
     if isinstance(problem, Exception):
         return f"could not run the check ({str(problem).strip().splitlines()[-1][:200]})"
-    if problem is None and not sees(f"{job.sign}.{node}"):
+    if problem is None and not job.sees(f"{job.sign}.{node}"):
         return "writes to another place of that name"
     return str(problem) if problem else None
 
@@ -568,7 +570,7 @@ def _fault(answers: Mapping[str, Any], job: Job, node: str) -> str | None:
 @ray.remote  # type: ignore[untyped-decorator,unused-ignore]
 def _look(sign: str) -> str | None:
     """Look for the sign and leave another one; returns what is wrong."""
-    if not sees(sign):
+    if not Job.sees(sign):
         return "does not see what the driver wrote there"
     storage, name = split_place(f"{sign}.{ray.get_runtime_context().get_node_id()}")
     try:

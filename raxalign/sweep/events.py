@@ -98,13 +98,3 @@ class Over:
 
 Event = Planned | Began | Advanced | JobEnded | Said | Waiting | GroupsWaiting | Over
 Hear = Callable[[Event], None]
-
-
-def all_of(*listeners: Hear) -> Hear:
-    """Return what passes each event on to all listeners, in order."""
-
-    def hear(event: Event) -> None:
-        for listener in listeners:
-            listener(event)
-
-    return hear

@@ -30,7 +30,7 @@ from raxalign.printing import counted, lasting, past_buffer, to_stderr
 from raxalign.store.alive import discard, endings, maker_name
 from raxalign.store.files import abandoned, check_writable
 from raxalign.store.storage import Storage
-from raxalign.sweep.events import Began, Event, Hear, JobEnded, Over, Planned, all_of
+from raxalign.sweep.events import Began, Event, Hear, JobEnded, Over, Planned
 from raxalign.sweep.job import Job
 from raxalign.sweep.progress import Progress
 from raxalign.sweep.tracker import TrackedGrid
@@ -204,7 +204,7 @@ def _run_named(opened: Opened, plan: Plan) -> Ended:
         opened,
         job,
         lambda hear: run_sweep(
-            plan, job, all_of(keeper.hear, hear), name=plan.name, address=opened.run.address
+            plan, job, _all_of(keeper.hear, hear), name=plan.name, address=opened.run.address
         ),
     )
     if message is None:
@@ -249,7 +249,7 @@ def _followed(opened: Opened, job: Job, run: Callable[[Hear], _Found]) -> tuple[
     """
     storage = opened.storage
     progress, tracker = Progress(storage.ledger), TrackedGrid(opened).tracker()
-    hear = all_of(progress.hear, tracker.hear)
+    hear = _all_of(progress.hear, tracker.hear)
     messages = redirect_stderr(lasting(sys.stderr))
     driver = storage.locks.own_name("drivers", job.plan.rpartition("/")[2])
     with messages, _interrupt_twice(), storage.locks.hold(driver):
@@ -260,6 +260,16 @@ def _followed(opened: Opened, job: Job, run: Callable[[Hear], _Found]) -> tuple[
             tracker.abandon()
             raise
     return found, tracker.close()
+
+
+def _all_of(*listeners: Hear) -> Hear:
+    """Return what passes each event on to all listeners, in order."""
+
+    def hear(event: Event) -> None:
+        for listener in listeners:
+            listener(event)
+
+    return hear
 
 
 def _checked(opened: Opened, plan: Plan) -> Job:

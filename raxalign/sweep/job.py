@@ -101,6 +101,12 @@ class Job:
             why = {"message": masked(message), "trace": masked(trace)}
             self.storage.ledger.fail(key, {**why, **({"bug": True} if bug else {})})
 
+    @staticmethod
+    def sees(place: str) -> bool:
+        """Return whether this machine sees a file of the storage now."""
+        storage, name = split_place(place)
+        return bool(storage.existing([name]))
+
     def inbox(self) -> Inbox:
         """Return what the driver reads of all workers."""
         return Inbox(self.scratch)
@@ -123,7 +129,7 @@ class Job:
         Raises `StorageError` where this machine does not have the driver's storage: it may have
         joined the cluster after the others were asked.
         """
-        if self.sign and not sees(self.sign):
+        if self.sign and not self.sees(self.sign):
             raise StorageError(
                 f"{self.storage}: {socket.gethostname()} does not see what the driver wrote there."
                 " Mount one shared file system at that path on all machines, or give an object"
@@ -158,12 +164,6 @@ def _read_plan(place: str) -> Plan:
     for file in plan.plugins:
         file.load()
     return plan
-
-
-def sees(place: str) -> bool:
-    """Return whether this machine sees a file of the storage now."""
-    storage, name = split_place(place)
-    return bool(storage.existing([name]))
 
 
 @recorded

@@ -29,7 +29,7 @@ from raxalign.plan.trial import Trial
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.files import check_writable
 from raxalign.sweep import events
-from raxalign.sweep.cluster import Nodes, Room, joined, require_daemons
+from raxalign.sweep.cluster import Room, joined, require_daemons
 from raxalign.sweep.events import Hear, Over, Said
 from raxalign.sweep.job import Job
 from raxalign.sweep.order import Holds, Order, SweepJob
@@ -391,8 +391,7 @@ def run_sweep(
     """
     source = Whole(source) if isinstance(source, Plan) else source
     try:
-        with joined(job, address) as own:
-            job, nodes = Nodes.find(address).with_gpus(own, hear)
+        with joined(job, address, hear) as (job, nodes):
             sweep = Sweep(
                 source, job, hear, lambda: Room(job, nodes.now().all(job)), ray.available_resources
             )

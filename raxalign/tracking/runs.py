@@ -18,7 +18,7 @@ from raxalign.plan.trial import Trial
 from raxalign.plan.values.comparisons import Compared
 from raxalign.plan.values.results import metric_name, trial_rows
 from raxalign.plan.values.scoreboard import Scoreboard
-from raxalign.provenance import commit
+from raxalign.provenance import versions
 from raxalign.store.key import digest
 
 CELLS, TRIALS = "cells", "trials"
@@ -228,7 +228,7 @@ class PlanRuns:
         tags = {
             **_SOURCE,
             "raxalign.trial_key": trial.key,
-            **{f"raxalign.{name}": value for name, value in commit().items()},
+            **{f"raxalign.{n}": v for n, v in versions().items() if n in ("commit", "dirty")},
         }
         if of_set:
             tags["raxalign.languages"] = " ".join(trial.languages)

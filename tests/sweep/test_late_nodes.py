@@ -11,7 +11,7 @@ from ray.cluster_utils import Cluster
 from raxalign.sweep import cluster as module
 from raxalign.sweep import running
 from raxalign.sweep.cluster import disconnect
-from raxalign.sweep.events import Waiting, all_of
+from raxalign.sweep.events import Waiting
 from raxalign.sweep.job import Job
 from raxalign.sweep.running import run_sweep
 from tests.sweep.test_on_ray import _token, nothing  # noqa: F401
@@ -32,7 +32,7 @@ class AddsNode:
 
 
 def test_a_grid_begins_without_a_node_and_runs_on_one_that_comes_later(
-    plan, job, heard, monkeypatch, tmp_path
+    plan, job, monkeypatch, tmp_path
 ):
     kinds = {"worker": {"resources": {"CPU": 2}, "max_workers": 1}}
     (tmp_path / "config").write_text(json.dumps({"available_node_types": kinds, "max_workers": 1}))
@@ -43,9 +43,7 @@ def test_a_grid_begins_without_a_node_and_runs_on_one_that_comes_later(
     try:
         ray.init(address=cluster.address, log_to_driver=False)
         adds = AddsNode(cluster)
-        ended = run_sweep(
-            plan, job, all_of(heard, adds.hear), name=plan.name, address=cluster.address
-        )
+        ended = run_sweep(plan, job, adds.hear, name=plan.name, address=cluster.address)
     finally:
         disconnect()
         cluster.shutdown()
