@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 from raxalign.config.search import Space, Value
 from raxalign.config.yaml_file import Faults, Node
 from raxalign.errors import RaxalignError
-from raxalign.options.params import BaseParams, about, models_in, path_fields, removed_options
+from raxalign.options.params import BaseParams, about, models_in, removed_options
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -512,7 +512,7 @@ def _fits(params: type[BaseParams], name: str, kind: str, node: Node, faults: Fa
     field = model.model_fields.get(key_names(model).get(last, "")) if model is not None else None
     if model is None or field is None:
         return True
-    if issubclass(model, BaseParams) and key_names(model)[last] in path_fields(model):
+    if issubclass(model, BaseParams) and key_names(model)[last] in model.path_fields():
         faults.add(node, "files are not searched", "make a method of its own for each file")
         return False
     kinds = set(alternatives(field.annotation))

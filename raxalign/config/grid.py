@@ -26,13 +26,12 @@ from raxalign.config.specs import (
     PairsSpec,
     Spec,
     TaskSpec,
-    read_text,
 )
 from raxalign.config.trust import require_trust
 from raxalign.config.yaml_file import Faults, Node, written
 from raxalign.errors import GridError, RaxalignError
 from raxalign.measured import Measured
-from raxalign.options.params import BaseParams, path_fields
+from raxalign.options.params import BaseParams
 from raxalign.options.run import RunConfig
 from raxalign.options.sources import absolute
 from raxalign.printing import with_article
@@ -251,7 +250,7 @@ def _param_values(spec: MethodSpec) -> dict[str, list[Any]]:
     """
     values: dict[str, list[Any]] = {}
     for point in spec.points:
-        paths = path_fields(type(point))
+        paths = type(point).path_fields()
         for name, info in type(point).model_fields.items():
             value = getattr(point, name)
             shown = value.rsplit("/", 1)[-1] if name in paths and isinstance(value, str) else value
@@ -482,7 +481,7 @@ def _read(
         **axes,
         corpora=corpora,
         corpus=settings,
-        text=read_text(top.get("text"), faults),
+        text=Spec.text(top.get("text"), faults),
         pairs=PairsSpec.read(top.get("pairs", Node(None, root.line, "pairs")), faults),
         published=_published(top["published"], faults) if "published" in top else (),
         plugins=plugins,

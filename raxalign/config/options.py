@@ -15,7 +15,7 @@ from raxalign.catalog import catalog
 from raxalign.config._validate import alternatives, key_names, validate
 from raxalign.config.yaml_file import Builder, Faults, Node
 from raxalign.errors import RaxalignError
-from raxalign.options.params import BaseParams, models_in, path_fields
+from raxalign.options.params import BaseParams, models_in
 
 _OPENING = ("[", '"', "'")  # a list or a quoted text that does not end is a slip, not a text
 
@@ -42,7 +42,7 @@ def read_options(folder: str, kind: str, options: Sequence[str], where: Path) ->
 
 
 def _entries(model: type[BaseParams], options: Sequence[str], faults: Faults) -> dict[str, Node]:
-    names, paths = key_names(model), path_fields(model)
+    names, paths = key_names(model), model.path_fields()
     entries: dict[str, Node] = {}
     for option in options:
         name, equals, text = option.partition("=")

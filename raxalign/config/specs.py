@@ -136,6 +136,46 @@ class Spec:
         return replace(self, name=label) if others else self
 
     @classmethod
+    def corpus(
+        cls,
+        node: Node,
+        entries: Mapping[str, Node],
+        faults: Faults,
+        also: tuple[str, ...] = (),
+        *,
+        files: bool = False,
+    ) -> Self | None:
+        """Read a corpus from its `source` and options. `files` is whether training, dev and test
+        must be separate files.
+        """
+        source = entries.get("source")
+        if source is None:
+            faults.add(node, "`source` is missing", f"known: {', '.join(catalog('corpora'))}")
+            return None
+        read = cls.read("corpora", source, node, entries, faults, ("source", *also))
+        if read is not None:
+            place = entries.get("path", node)
+            _check_parts(read.params, place, str(source.value), faults, files=files)
+        return read
+
+    @classmethod
+    def text(cls, node: Node | None, faults: Faults) -> Self | None:
+        """Read ``parallel`` or ``{source: parallel}`` (None: the training sides), or a corpus."""
+        if node is None or node.value is None:
+            return None
+        entries = {"source": node} if isinstance(node.value, str) else dict(node.entries(faults))
+        source, known = entries.get("source"), [_PARALLEL, *catalog("corpora")]
+        if source is not None and source.value == _PARALLEL:
+            for name in entries.keys() - {"source"}:
+                faults.add(entries[name], "unknown key", "`source: parallel` has no options")
+            return None
+        if source is not None and isinstance(source.value, str) and source.value not in known:
+            told = f"unknown text source {source.value!r}"
+            faults.add(source, told, faults.suggestion(source.value, known))
+            return None
+        return cls.corpus(node, entries, faults)
+
+    @classmethod
     def read_metrics(cls, node: Node, faults: Faults) -> tuple[Self, ...]:
         """Read the metrics that are added to a task's own, in the order of the file.
 
@@ -278,9 +318,11 @@ class CorpusSettings(BaseParams):
             if languages and lang not in languages:
                 remedy = faults.suggestion(lang, languages, listed="they are")
                 faults.add(entry, f"{lang!r} is not one of the grid's languages", remedy)
-            read[lang] = _corpus(entry, _overridden(entry, entries, faults), faults, files=files)
+            read[lang] = Spec.corpus(
+                entry, _overridden(entry, entries, faults), faults, files=files
+            )
         if not languages or set(languages) - set(by_language):
-            whole = _corpus(node, entries, faults, ("by_language", *shared), files=files)
+            whole = Spec.corpus(node, entries, faults, ("by_language", *shared), files=files)
             read |= {lang: whole for lang in languages if lang not in by_language}
         found = {lang: spec for lang, spec in read.items() if spec is not None}
         for lang, spec in found.items() if settings.segmentation == "words" else ():
@@ -418,23 +460,6 @@ class TaskSpec(Spec):
         return self.lines.get(key)
 
 
-def read_text(node: Node | None, faults: Faults) -> Spec | None:
-    """Read ``parallel`` or ``{source: parallel}`` (None: the training sides), or a corpus."""
-    if node is None or node.value is None:
-        return None
-    entries = {"source": node} if isinstance(node.value, str) else dict(node.entries(faults))
-    source, known = entries.get("source"), [_PARALLEL, *catalog("corpora")]
-    if source is not None and source.value == _PARALLEL:
-        for name in entries.keys() - {"source"}:
-            faults.add(entries[name], "unknown key", "`source: parallel` has no options")
-        return None
-    if source is not None and isinstance(source.value, str) and source.value not in known:
-        told = f"unknown text source {source.value!r}"
-        faults.add(source, told, faults.suggestion(source.value, known))
-        return None
-    return _corpus(node, entries, faults)
-
-
 def _overridden(node: Node, base: Mapping[str, Node], faults: Faults) -> dict[str, Node]:
     """Return the options of the corpus of a language; with another `source` its own alone."""
     own = dict(node.entries(faults))
@@ -443,28 +468,6 @@ def _overridden(node: Node, base: Mapping[str, Node], faults: Faults) -> dict[st
     source, other = own.get("source"), base.get("source")
     inherits = source is None or (other is not None and source.value == other.value)
     return {**(base if inherits else {}), **own}
-
-
-def _corpus(
-    node: Node,
-    entries: Mapping[str, Node],
-    faults: Faults,
-    also: tuple[str, ...] = (),
-    *,
-    files: bool = False,
-) -> Spec | None:
-    """Read a corpus from its `source` and options. `files` is whether training, dev and test must
-    be separate files.
-    """
-    source = entries.get("source")
-    if source is None:
-        faults.add(node, "`source` is missing", f"known: {', '.join(catalog('corpora'))}")
-        return None
-    read = Spec.read("corpora", source, node, entries, faults, ("source", *also))
-    if read is not None:
-        place = entries.get("path", node)
-        _check_parts(read.params, place, str(source.value), faults, files=files)
-    return read
 
 
 def _check_parts(

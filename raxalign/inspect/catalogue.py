@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from raxalign.catalog import FOLDERS, Catalog, catalog
 from raxalign.errors import RaxalignError
-from raxalign.options.params import BaseParams, about, models_in, path_fields
+from raxalign.options.params import BaseParams, about, models_in
 from raxalign.options.sources import EncoderMarker
 from raxalign.printing import TextTable
 from raxalign.report.document import macro
@@ -200,7 +200,7 @@ def _options_of(
     model: type[BaseModel], profiles: Mapping[str, Mapping[str, Any]], within: str
 ) -> Iterator[Option]:
     """Every option of a model, each followed by those of the mapping that it takes."""
-    paths = path_fields(model) if issubclass(model, BaseParams) else frozenset()
+    paths = model.path_fields() if issubclass(model, BaseParams) else frozenset()
     for field_name, field in model.model_fields.items():
         name, parts = field.alias or field_name, list(models_in(field.annotation))
         default = None if field.is_required() else field.get_default(call_default_factory=True)

@@ -14,7 +14,7 @@ from raxalign.catalog import catalog
 from raxalign.encoders.models.folder import Footprint
 from raxalign.options.run import Keep, RunConfig
 from raxalign.plan.estimates import Forecast, Times, duration, volume
-from raxalign.plan.expansion.identity import UNRESOLVED
+from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.load import Opened
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
@@ -305,8 +305,8 @@ def _footprint(plan: Plan, key: str) -> Footprint | None:
     start = plan.start_of(key)
     if start is None:
         return None
-    found = start.digests.get("encoder", UNRESOLVED)
-    revision = None if found.startswith(UNRESOLVED) else found
+    found = start.digests.get("encoder", Identity.UNRESOLVED)
+    revision = None if found.startswith(Identity.UNRESOLVED) else found
     sizes: Footprint | None = start.plugin().footprint(
         lambda name: revision if name.startswith("hub:") else None
     )

@@ -13,7 +13,7 @@ from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import SentencePooling
 from raxalign.measured import Motion
-from raxalign.options.params import BaseParams, PlugIn, path_fields
+from raxalign.options.params import BaseParams, PlugIn
 from raxalign.options.sources import Source
 from raxalign.train.runtime import Runtime
 
@@ -135,7 +135,7 @@ class Method(PlugIn):
     def shown(self) -> dict[str, Any]:
         """Return the params as tables show them: the canonical ones, and the names of files."""
         shown = dict(self.canonical())
-        for name in sorted(path_fields(type(self.params)) & self.params.model_fields_set):
+        for name in sorted(type(self.params).path_fields() & self.params.model_fields_set):
             value = getattr(self.params, name)
             if value is not None:
                 shown[name] = value.rsplit("/", 1)[-1]

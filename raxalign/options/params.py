@@ -83,7 +83,7 @@ class BaseParams(BaseModel):
         """Return all options by their YAML names, defaults filled in, paths left out (a file enters
         a key as its digest), and `LATER` ones at default. Removed ones have their last default.
         """
-        paths, later = path_fields(type(self)), later_defaults(type(self))
+        paths, later = self.path_fields(), later_defaults(type(self))
         identity: dict[str, Any] = {}
         for name, field in type(self).model_fields.items():
             value = getattr(self, name)
@@ -107,9 +107,14 @@ class BaseParams(BaseModel):
         return cls.model_validate_json(text if known == given else json.dumps(known))
 
     @classmethod
+    def path_fields(cls) -> frozenset[str]:
+        """Return the names of the fields that hold paths (`DataPath`, `DataPrefix`, optional)."""
+        return _path_fields(cls)
+
+    @classmethod
     def later(cls) -> dict[str, Any]:
         """The defaults of the `LATER` options, by their YAML names, paths left out."""
-        paths, fields = path_fields(cls), cls.model_fields
+        paths, fields = cls.path_fields(), cls.model_fields
         later = later_defaults(cls).items()
         return {fields[name].alias or name: value for name, value in later if name not in paths}
 
@@ -153,8 +158,7 @@ def _texts_under_fields(model: type) -> Mapping[str, str]:
 
 
 @cache
-def path_fields(model: type[BaseParams]) -> frozenset[str]:
-    """Return the names of the fields that hold paths (`DataPath`, `DataPrefix`, or optional)."""
+def _path_fields(model: type[BaseParams]) -> frozenset[str]:
     marked = set()
     for name, field in model.model_fields.items():
         parts: list[Any] = [*field.metadata, field.annotation, *get_args(field.annotation)]

@@ -25,7 +25,7 @@ from raxalign.errors import DataError, RaxalignError
 from raxalign.extras import missing
 from raxalign.languages import language
 from raxalign.plan.estimates import Times
-from raxalign.plan.expansion.identity import absent_file
+from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.printing import counted
@@ -49,7 +49,7 @@ class LocalData:
         (`shortages`), and per library or program that is not installed: those that divide the text
         of a language into words, and that align it.
         """
-        gone = [absent_file(Path(path)) for path in self.plan.missing]
+        gone = [Identity.absent(Path(path)) for path in self.plan.missing]
         lines = [str(fault) for stage in _local(self.plan) for fault in line_faults(stage, storage)]
         absent = {
             key: told for key, stage in self.plan.stages.items() if (told := [*_absent(stage)])

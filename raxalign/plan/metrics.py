@@ -68,6 +68,60 @@ class Added:
             raise self._error(f"{fault or f'is {value}'} {where}")
         return value
 
+    @staticmethod
+    def scores(
+        metrics: Iterable[Added],
+        predictions: pa.Table,
+        own: Iterable[Mapping[str, Any]],
+        pivot: str,
+    ) -> list[dict[str, Any]]:
+        """Compute the scores of the added metrics of one task from the predictions of an
+        evaluation.
+
+        Args:
+        metrics: those of the task.
+        predictions: of all its languages and splits.
+        own: the scores that the task reports itself.
+        pivot: the language without which `avg_zero_shot` is formed.
+
+        Returns: one score per metric, language and split, then the means over languages.
+        """
+        taken = {score["metric"] for score in own}
+        found: list[Score] = []
+        for added in metrics:
+            if added.name in taken:
+                raise added._error(
+                    f"{added.name!r} is the name of a metric of the task's own; choose another"
+                    f" name, as {{my_{added.name}: {{kind: {Catalog.name_of(added.kind)}}}}}"
+                )
+            found += [
+                Score(lang, added.name, split, added.value(rows))
+                for lang, split, rows in by_language(predictions)
+            ]
+        langs = list(dict.fromkeys(score.lang for score in found))
+        several = means(found, langs, pivot if pivot in langs else None) if len(langs) > 1 else []
+        return [asdict(score) for score in (*found, *several)]
+
+    @staticmethod
+    def faults(task: Task, metrics: Sequence[Spec]) -> Iterator[tuple[str, str]]:
+        """Yield what can be seen to be wrong with the metrics of a task before anything runs, as
+        (name of the metric, message).
+        """
+        for spec in metrics:
+            lacking = sorted(catalog("metrics")[spec.kind].reads - (task.predicts or set()))
+            if spec.name == task.main_metric:
+                yield spec.name, "is the name of the task's main metric; choose another name"
+            elif Measured.find(task.metrics, spec.name) is not None:
+                yield spec.name, "is the name of a metric of the task's own; choose another name"
+            elif task.predicts is not None and not task.predicts:
+                yield (
+                    spec.name,
+                    "cannot be computed: this task's predictions are not one per example",
+                )
+            elif task.predicts is not None and lacking:
+                there = f"the task's predictions have {', '.join(sorted(task.predicts))}"
+                yield spec.name, f"reads {', '.join(lacking)}, but {there}"
+
     def _error(self, message: str) -> RaxalignError:
         return RaxalignError(
             f"tasks.{self.task}.metrics.{self.name}: {message}; take the metric out of the grid"
@@ -82,37 +136,6 @@ def _made(kind: str, params: str) -> Metric:
     return made
 
 
-def added_scores(
-    metrics: Iterable[Added], predictions: pa.Table, own: Iterable[Mapping[str, Any]], pivot: str
-) -> list[dict[str, Any]]:
-    """Compute the scores of the added metrics of one task from the predictions of an evaluation.
-
-    Args:
-        metrics: those of the task.
-        predictions: of all its languages and splits.
-        own: the scores that the task reports itself.
-        pivot: the language without which `avg_zero_shot` is formed.
-
-    Returns:
-        one score per metric, language and split, then the means over languages.
-    """
-    taken = {score["metric"] for score in own}
-    found: list[Score] = []
-    for added in metrics:
-        if added.name in taken:
-            raise added._error(
-                f"{added.name!r} is the name of a metric of the task's own; choose another name,"
-                f" as {{my_{added.name}: {{kind: {Catalog.name_of(added.kind)}}}}}"
-            )
-        found += [
-            Score(lang, added.name, split, added.value(rows))
-            for lang, split, rows in by_language(predictions)
-        ]
-    langs = list(dict.fromkeys(score.lang for score in found))
-    several = means(found, langs, pivot if pivot in langs else None) if len(langs) > 1 else []
-    return [asdict(score) for score in (*found, *several)]
-
-
 def by_language(predictions: pa.Table) -> Iterator[tuple[str, str, pa.Table]]:
     """Yield the languages and splits of predictions with their rows, in the order of the table."""
     predictions = of_layers(predictions)
@@ -120,20 +143,3 @@ def by_language(predictions: pa.Table) -> Iterator[tuple[str, str, pa.Table]]:
         of_lang = predictions.filter(pc.equal(predictions["lang"], lang))
         for split in of_lang["split"].unique().to_pylist():
             yield lang, split, of_lang.filter(pc.equal(of_lang["split"], split))
-
-
-def faults(task: Task, metrics: Sequence[Spec]) -> Iterator[tuple[str, str]]:
-    """Yield what can be seen to be wrong with the metrics of a task before anything runs, as (name
-    of the metric, message).
-    """
-    for spec in metrics:
-        lacking = sorted(catalog("metrics")[spec.kind].reads - (task.predicts or set()))
-        if spec.name == task.main_metric:
-            yield spec.name, "is the name of the task's main metric; choose another name"
-        elif Measured.find(task.metrics, spec.name) is not None:
-            yield spec.name, "is the name of a metric of the task's own; choose another name"
-        elif task.predicts is not None and not task.predicts:
-            yield spec.name, "cannot be computed: this task's predictions are not one per example"
-        elif task.predicts is not None and lacking:
-            there = f"the task's predictions have {', '.join(sorted(task.predicts))}"
-            yield spec.name, f"reads {', '.join(lacking)}, but {there}"

@@ -24,7 +24,7 @@ from raxalign.methods.base import Acts, Method
 from raxalign.plan.metrics import Added
 from raxalign.plan.stage import Stage
 from raxalign.plan.study import Asked, Study
-from raxalign.plan.trial import Trial, Untouched, joint_trainings, kept_readouts, plain
+from raxalign.plan.trial import Trial, Untouched, plain
 from raxalign.printing import counted
 from raxalign.store.sealed import parse, recorded
 from raxalign.tasks.base import Reads, Task
@@ -290,8 +290,10 @@ class Plan:
         """
         unknown = ", ".join(self.unknown_depths)
         found = [*self.warnings, *told(self.trials, self.axes)]
-        found += kept_readouts((trial, task) for trial in self.trials for task in trial.evaluations)
-        found += joint_trainings(self.trials)
+        found += Trial.kept_readouts(
+            (trial, task) for trial in self.trials for task in trial.evaluations
+        )
+        found += Trial.joint_trainings(self.trials)
         if unknown:
             found.append(
                 f"the number of layers of {unknown} is not known yet (`raxalign grid` looks it"

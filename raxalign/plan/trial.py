@@ -151,30 +151,30 @@ class Trial:
             }
         )
 
+    @staticmethod
+    def kept_readouts(found: Iterable[tuple[Trial, str]]) -> list[str]:
+        """Return a remark per task and reason on the readouts that its training outdates and that
+        are kept, among some (trial, task).
+        """
+        methods: dict[tuple[str, str], dict[str, None]] = {}
+        for trial, task in found:
+            if task in trial.outdated:
+                methods.setdefault((task, trial.outdated[task]), {})[trial.method] = None
+        return [
+            f"{task}: the readouts of {', '.join(names)} were fitted before the task's training,"
+            f" which changes the encoder, and are kept: {why}"
+            for (task, why), names in methods.items()
+        ]
 
-def kept_readouts(found: Iterable[tuple[Trial, str]]) -> list[str]:
-    """Return a remark per task and reason on the readouts that its training outdates and that are
-    kept, among some (trial, task).
-    """
-    methods: dict[tuple[str, str], dict[str, None]] = {}
-    for trial, task in found:
-        if task in trial.outdated:
-            methods.setdefault((task, trial.outdated[task]), {})[trial.method] = None
-    return [
-        f"{task}: the readouts of {', '.join(names)} were fitted before the task's training, which"
-        f" changes the encoder, and are kept: {why}"
-        for (task, why), names in methods.items()
-    ]
-
-
-def joint_trainings(trials: Iterable[Trial]) -> list[str]:
-    """Return a remark per task and schedule on the methods that are trained with it."""
-    methods: dict[tuple[str, str], dict[str, None]] = {}
-    for trial in trials:
-        for task in trial.joint.keys() & trial.evaluations.keys():
-            methods.setdefault((task, trial.joint[task]), {})[trial.method] = None
-    return [
-        f"{task}: trained together with {', '.join(names)} (`schedule: {schedule}`), whose rows are"
-        f" those of the joint model; other tasks read its encoder"
-        for (task, schedule), names in methods.items()
-    ]
+    @staticmethod
+    def joint_trainings(trials: Iterable[Trial]) -> list[str]:
+        """Return a remark per task and schedule on the methods that are trained with it."""
+        methods: dict[tuple[str, str], dict[str, None]] = {}
+        for trial in trials:
+            for task in trial.joint.keys() & trial.evaluations.keys():
+                methods.setdefault((task, trial.joint[task]), {})[trial.method] = None
+        return [
+            f"{task}: trained together with {', '.join(names)} (`schedule: {schedule}`), whose rows"
+            f" are those of the joint model; other tasks read its encoder"
+            for (task, schedule), names in methods.items()
+        ]

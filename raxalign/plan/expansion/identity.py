@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
+from typing import ClassVar
 
 from raxalign.errors import DataError, RaxalignError
 from raxalign.languages import language, same_language
 from raxalign.options.sources import LocalFile, RemoteData, Source
 from raxalign.store.key import file_digest
 
-UNRESOLVED = "unresolved:"
 _PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip", ".7z", ".lz4", ".tgz")
 
 
@@ -24,6 +24,9 @@ class Identity:
     `file_digests` gives the SHA-256 of a local file, `locked` the digest or revision of a remote
     name (None: not resolved yet).
     """
+
+    UNRESOLVED: ClassVar = "unresolved:"
+    """What stands before the name of remote data in place of its digest."""
 
     def __init__(
         self,
@@ -45,7 +48,7 @@ class Identity:
                 found = source.pin or self.locked(source.name)
                 if found is None:
                     self.unresolved[source.name] = None
-                digests[name] = UNRESOLVED + source.name if found is None else found
+                digests[name] = self.UNRESOLVED + source.name if found is None else found
                 locations[name] = source.name
         return digests, locations
 
@@ -77,7 +80,7 @@ class Identity:
             try:
                 self.files[path] = self._file_digests(path)
             except OSError as error:
-                self.missing[path] = (error.strerror or str(error)) + near(path)
+                self.missing[path] = (error.strerror or str(error)) + _near(path)
                 self.files[path] = f"missing:{path}"
         return self.files[path]
 
@@ -90,14 +93,14 @@ class Identity:
         remedy = "Paths in a grid file are relative to the grid file"
         raise DataError(first[0], f"{first[1]}{also}", remedy=remedy)
 
+    @staticmethod
+    def absent(path: Path) -> str:
+        """Return the fault of a local file that a plan needs and that cannot be read."""
+        fault = "cannot be read" if path.exists() else "there is no such file"
+        return f"{path}: {fault}{_near(path)}"
 
-def absent_file(path: Path) -> str:
-    """Return the fault of a local file that a plan needs and that cannot be read."""
-    fault = "cannot be read" if path.exists() else "there is no such file"
-    return f"{path}: {fault}{near(path)}"
 
-
-def near(path: Path) -> str:
+def _near(path: Path) -> str:
     """Describe what is in place of a missing file: one with nearly its name, the file packed, or
     one that is called by another code of its language.
     """

@@ -15,7 +15,7 @@ from raxalign.encoders.models.vectors import Pooling
 from raxalign.errors import Fault, GridError, RaxalignError
 from raxalign.methods.base import Method
 from raxalign.plan.expansion.data import SharedStages
-from raxalign.plan.metrics import faults as metric_faults
+from raxalign.plan.metrics import Added
 from raxalign.plan.stage import Stage
 from raxalign.tasks.base import Task, TaskNeeds, Training
 
@@ -57,7 +57,7 @@ class TaskStages:
     def _faults(self, spec: TaskSpec, task: Task) -> Iterator[Fault]:
         """Yield what is wrong with a task in its languages."""
         key = f"tasks.{spec.name}"
-        for name, wrong in metric_faults(task, spec.metrics):
+        for name, wrong in Added.faults(task, spec.metrics):
             where = f"metrics.{name}"
             yield Fault(spec.line_of(where), f"{key}.{where}", f"{name} {wrong}")
         asked = (*_narrowed(spec, self.grid.languages), *spec.unseen)

@@ -17,9 +17,9 @@ from raxalign.corpora.text.words import ESCAPED
 from raxalign.errors import DamagedArtifact, RaxalignError
 from raxalign.languages import labels_with, remark
 from raxalign.measured import FEW, Measured, spoken
-from raxalign.plan.metrics import added_scores
+from raxalign.plan.metrics import Added
 from raxalign.plan.plan import Plan
-from raxalign.plan.trial import Trial, joint_trainings, kept_readouts
+from raxalign.plan.trial import Trial
 from raxalign.store.ledger import Ledger
 from raxalign.tasks.base import Score, means
 
@@ -79,8 +79,8 @@ def remarks(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
     ]
     found += [*_trainings(plan, there), *_floors(plan, records)]
     found += dict.fromkeys(said for _, _, notes in there for said in _said(notes))
-    found += kept_readouts((trial, task) for trial, task, _ in there)
-    found += joint_trainings(trial for trial, _, _ in there)
+    found += Trial.kept_readouts(((trial, task) for trial, task, _ in there))
+    found += Trial.joint_trainings((trial for trial, _, _ in there))
     return [*found, *filter(None, map(remark, plan.languages))]
 
 
@@ -227,7 +227,7 @@ def with_added(
                 " metrics from"
             )
         added = {
-            task: added_scores(plan.added(task), predictions, record["scores"], plan.pivot)
+            task: Added.scores(plan.added(task), predictions, record["scores"], plan.pivot)
             for task in names
         }
         found[key] = {**record, "added": added}
