@@ -33,7 +33,7 @@ __all__ = [
     "confirmed",
     "evaluate",
     "nearest_neighbors",
-    "plan",
+    "open_grid",
     "results",
     "run",
     "word_pairs",
@@ -50,8 +50,7 @@ if TYPE_CHECKING:
     from raxalign.metrics.base import Metric
     from raxalign.options.params import BaseParams as Params
     from raxalign.pairing.aligners.base import WordAligner
-    from raxalign.plan.load import Opened
-    from raxalign.plan.load import open_grid as plan
+    from raxalign.plan.load import Opened, open_grid
     from raxalign.report.sections.base import Section
     from raxalign.search.words import confirmed
     from raxalign.similarity import nearest_neighbors
@@ -69,7 +68,7 @@ _PLACES = {
     "Method": "raxalign.methods.base",
     "Metric": "raxalign.metrics.base",
     "Needs": "raxalign.methods.base",
-    "Opened": "raxalign.plan.load",
+    **dict.fromkeys(("Opened", "open_grid"), "raxalign.plan.load"),
     "RaxalignError": "raxalign.errors",
     "Section": "raxalign.report.sections.base",
     **dict.fromkeys(("Outcome", "Task", "TaskNeeds"), "raxalign.tasks.base"),
@@ -81,8 +80,6 @@ _PLACES = {
 
 def __getattr__(name: str) -> Any:
     """Load a public name from the module that defines it."""
-    if name == "plan":
-        return import_module("raxalign.plan")
     if name == "Params":
         return import_module("raxalign.options.params").BaseParams
     if name in _PLACES:
