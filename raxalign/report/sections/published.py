@@ -63,6 +63,11 @@ class MeasuredRow:
     notes: tuple[int, ...]
 
     @property
+    def results(self) -> Scoreboard:
+        """The results of the grid."""
+        return self.matcher.results
+
+    @property
     def rule(self) -> Rule | None:
         """Its own rule."""
         return self.table.rows[self.row].match
@@ -122,7 +127,7 @@ class MeasuredRow:
 
     def _remarks(self, cell: Cell, name: Name, rule: Rule) -> tuple[str, ...]:
         task, lang, metric, split = name
-        params = self.matcher.results.task_params.get(task, {})
+        params = self.results.task_params.get(task, {})
         told = [f"Task {task} with {text}." for text in differing(params, rule.expects)]
         selection = params.get("selection")
         if split != self.table.split:
@@ -133,7 +138,7 @@ class MeasuredRow:
             told.append(
                 "The checkpoint was chosen on the target language's dev set: not zero-shot."
             )
-        counted = self.matcher.results.plan.count_of(task, metric)
+        counted = self.results.plan.count_of(task, metric)
         pairs = cell.values.get((task, lang, counted, split))
         if pairs is not None and pairs.mean < FEW:
             told.append(f"Over fewer than {FEW} word pairs: too few for a conclusion.")
@@ -147,7 +152,7 @@ class MeasuredRow:
             return MeasuredFigure(cell.values[named[0]], named[0]) if named else None
         if not points:
             return None
-        sign = self.matcher.results.plan.measured(*next(iter(points.values()))[::2]).sign
+        sign = self.results.plan.measured(*next(iter(points.values()))[::2]).sign
         best = max(points, key=lambda point: sign * cell.values[points[point]].mean)
         value, (layer, alpha) = cell.values[points[best]], best
         chosen = ("The best point was chosen on the evaluated data, as in the paper.",)
@@ -160,7 +165,7 @@ class MeasuredRow:
         """The value of a column at the param that its dev value chooses, or that param."""
         split, there = self.table.split, self.matcher.choices(cell, rule)
         asked = [name for other in there for name in self.matcher.find(other, rule, split)]
-        chosen = self.matcher.results.best_by(there, asked[0]) if asked else None
+        chosen = self.results.best_by(there, asked[0]) if asked else None
         if asked and chosen is None and len(there) == 1:
             chosen = cell  # one value needs no dev set
         names = self.matcher.find(chosen, rule, split) if chosen is not None else []
@@ -187,7 +192,7 @@ class MeasuredRow:
             )
             remarks[missing] = None
         # the mean over languages of one cell that is the mean of these, where a table has it
-        names, pivot, known = [name for _, name in named], self.matcher.results.plan.pivot, None
+        names, pivot, known = [name for _, name in named], self.results.plan.pivot, None
         if all(own is cell for own, _ in named) and len({(n[0], *n[2:]) for n in names}) == 1:
             task, _, metric, split = names[0]
             for name in ((task, mean, metric, split) for mean in reversed(MEANS)):
@@ -232,6 +237,11 @@ class TableMaker:
     measure: Measure | None = None
     notes: TableNotes = field(default_factory=TableNotes)
     records: list[tuple[object, ...]] = field(default_factory=list)
+
+    @property
+    def results(self) -> Scoreboard:
+        """The results of the grid."""
+        return self.matcher.results
 
     @property
     def table(self) -> PublishedTable:
@@ -289,7 +299,7 @@ class TableMaker:
         grouped = all("/" in other for other in self.table.rows)
         group, _, rest = label.partition("/") if grouped else ("", "", label)
         apart = row.rule.per_language if row.rule is not None else None
-        sub = self.matcher.results.measured_by(match.cell, apart) if match is not None else ""
+        sub = self.results.measured_by(match.cell, apart) if match is not None else ""
         return Line(rest, entries, sub, notes, group)
 
     def _row_notes(self, row: str, match: RowMatch | None, fill: Fill | None) -> Iterator[str]:
@@ -328,16 +338,14 @@ class TableMaker:
             self.records.append((*place, *[None] * 9, told))
             return entry
         cell, unit, value = found.cell or row.match.cell, row.unit, found.value
-        known = self.matcher.results.at(cell, found.name)
+        known = self.results.at(cell, found.name)
         texts += [*found.remarks, *(known.remarks(unit) if known is not None else ())]
         marks = self.notes.numbers(texts)
         against = row.comparable(column, part, figure)
         difference = None if against is None else value.mean * unit.scale - against
-        ends = self.matcher.results.ends(cell, found.name, unit.scale) or (None, None)
+        ends = self.results.ends(cell, found.name, unit.scale) or (None, None)
         rule, worse = self.table.rule(row.row, column), None
-        sign = (
-            1 if found.name is None else self.matcher.results.plan.measured(*found.name[::2]).sign
-        )
+        sign = 1 if found.name is None else self.results.plan.measured(*found.name[::2]).sign
         # a layer, a weight or a number of pairs is not better for being larger
         if difference and sign and not self.table.counts and (not rule or rule.show == "value"):
             worse = difference * sign < 0
@@ -348,10 +356,10 @@ class TableMaker:
         self.records.append((*place, *numbers, *facts))
         return Entry(
             unit.show(value.mean),
-            self.matcher.results.shown(cell, found.name, unit),
+            self.results.shown(cell, found.name, unit),
             printed,
             "" if difference is None else signed(difference, unit.decimals),
-            mark=self.matcher.results.mark(cell, found.name),
+            mark=self.results.mark(cell, found.name),
             notes=marks,
             worse=worse,
         )
