@@ -92,6 +92,7 @@ def _training_text(stage: Stage, storage: Storage) -> int | None:
         return None
     manifest = storage.artifacts.manifests([(stage.kind, stage.key)]).get(stage.key)
     with suppress(LookupError, TypeError):
-        kept = manifest.notes["counts"]["training"]["kept"] if manifest is not None else None
+        notes: Any = manifest.notes if manifest is not None else {}
+        kept = notes["counts"]["training"]["kept"]
         return kept if isinstance(kept, int) else None
     return None
