@@ -11,9 +11,8 @@ from raxalign.corpora.text.sentences import cells, sentence_chunks, sentence_col
 from raxalign.encoders.models import token_means
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.pieces import Pieces
-from raxalign.encoders.training import masked_lm
-from raxalign.encoders.training.params import ScratchParams
-from raxalign.encoders.training.text import read_words
+from raxalign.encoders.models.vocabulary import read_words
+from raxalign.encoders.scratch import Scratch, training_rows
 from raxalign.methods.code_switching import read_switchable
 from raxalign.methods.distillation import Distillation
 from raxalign.methods.rows.sentences import (
@@ -135,8 +134,8 @@ def mean_tokens(encoder, folder):
 
 def pretrained(encoder, folder):
     for slicing in (True, False):
-        params = ScratchParams(slicing=slicing, window=8)
-        masked_lm.training_rows(encoder, {"de": read_words(folder / "de", 9)}, params)
+        params = Scratch.Params(slicing=slicing, window=8)
+        training_rows(encoder, {"de": read_words(folder / "de", 9)}, params)
 
 
 def translated(encoder, folder):

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, final
 
 from pydantic import Field, model_validator
 
+from raxalign.encoders.models.masking import Masked, MaskRule, choose_masks, masked_logits
 from raxalign.encoders.models.rows import Packed, Rows
 from raxalign.encoders.models.vectors import Layer, parse_layers
-from raxalign.encoders.training.masking import Masked, MaskRule, choose_masks, masked_logits
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
 from raxalign.methods.base import MethodInputs, Needs

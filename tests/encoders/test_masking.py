@@ -6,10 +6,9 @@ from itertools import product
 import numpy as np
 import pytest
 
+from raxalign.encoders.models.masking import MaskRule, choose_masks
 from raxalign.encoders.models.rows import Rows
-from raxalign.encoders.training.glove import Glove, cooccurrences, train_glove
-from raxalign.encoders.training.masking import MaskRule, choose_masks
-from raxalign.encoders.training.params import StaticParams
+from raxalign.encoders.static import Glove, Static, cooccurrences, train_glove
 from raxalign.errors import RaxalignError
 from raxalign.train.objective import Step
 from tests.methods.toy import toy_encoder
@@ -164,7 +163,7 @@ def test_one_step_by_hand():
 
 def test_a_step_on_many_entries_adds_up_their_gradients_whatever_their_order():
     def stepped(order):
-        params = StaticParams(dimension=3, x_max=5, learning_rate=0.1)
+        params = Static.Params(dimension=3, x_max=5, learning_rate=0.1)
         model = Glove.random(4, params, np.random.default_rng(0))
         if order:
             entries = numbers(0, 1, 3, 0), numbers(1, 1, 0, 2), np.array([2.0, 9.0, 1.0, 4.0])
@@ -179,7 +178,7 @@ def test_training_brings_the_products_to_the_logarithms_and_a_seed_is_one_result
     rng = np.random.default_rng(1)
     sentences = [rng.integers(0, 6, size=5) for _ in range(60)]
     options = {"dimension": 8, "window": 3, "epochs": 150, "x_max": 10.0, "learning_rate": 0.1}
-    first, other = (StaticParams(algorithm="glove", **options, seed=seed) for seed in (3, 4))
+    first, other = (Static.Params(algorithm="glove", **options, seed=seed) for seed in (3, 4))
     vectors, losses = train_glove(sentences, 6, first)
     assert vectors.shape == (6, 8)
     assert losses[-1] < 5e-3 < 0.1 < losses[0]

@@ -15,9 +15,15 @@ import torch
 
 from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.encoders.scratch import Scratch
-from raxalign.encoders.training.masked_lm import (
+from raxalign.encoders.models.vocabulary import (
+    SPECIALS,
+    read_words,
+    train_wordpiece,
+    wrap_vocabulary,
+)
+from raxalign.encoders.scratch import (
     Pretraining,
+    Scratch,
     joined,
     new_bert,
     pack_rows,
@@ -25,8 +31,6 @@ from raxalign.encoders.training.masked_lm import (
     train_settings,
     training_rows,
 )
-from raxalign.encoders.training.params import ScratchParams
-from raxalign.encoders.training.text import SPECIALS, read_words, train_wordpiece, wrap_vocabulary
 from raxalign.errors import DataError, RaxalignError
 from raxalign.options.sources import LocalFile
 from raxalign.train.objective import Step
@@ -39,7 +43,7 @@ NOUNS = {"en": "dog cat house river", "de": "Hund Katze Haus Fluß", "bg": "ку
 VERBS = {"en": "sees loves has", "de": "sieht liebt hat", "bg": "вижда обича има"}
 SIZE = {"layers": 1, "hidden_size": 32, "heads": 2, "intermediate": 32, "positions": 32}
 PARAMS = {**SIZE, "window": 16, "vocab_size": 150, "batch_size": 8, "steps": 40}
-SMALL = ScratchParams.model_validate(PARAMS)
+SMALL = Scratch.Params.model_validate(PARAMS)
 
 
 def sentences(lang: str, count: int = 300) -> list[list[str]]:
@@ -144,7 +148,7 @@ def test_a_step_has_its_windows_of_pieces_on_average_whatever_the_rows() -> None
         assert train_settings(SMALL, rows).batch_size == expected
 
 
-def objective(params: ScratchParams) -> Pretraining:
+def objective(params: Scratch.Params) -> Pretraining:
     everything = [words for lang in NOUNS for words in sentences(lang)]
     tokenizer = train_wordpiece(everything, params.vocab_size)
     torch.manual_seed(0)
@@ -240,7 +244,7 @@ def test_rows_by_hand() -> None:
 
 
 def test_sliced_text_reads_as_its_file_does_whose_last_line_comes_first_in_the_dataset() -> None:
-    params = ScratchParams.model_validate({**SHAPE, "slicing": True, "window": 8})
+    params = Scratch.Params.model_validate({**SHAPE, "slicing": True, "window": 8})
     tokenizer = wrap_vocabulary([*SPECIALS, *WORDS])
     encoder = TransformerEncoder(new_bert(params, len(tokenizer)), tokenizer)
     text = {"de": [["house"], ["cat", "cat"], ["dog"]], "en": [["loves"], ["sees"]]}

@@ -22,14 +22,12 @@ from raxalign.config.grid import load
 from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.static import (
-    RECORD,
     Lookup,
     StaticEncoder,
     Subwords,
     VectorSpace,
     ngrams,
     read_vectors,
-    write_vectors,
 )
 from raxalign.encoders.models.transforms import Affine, Transform
 from raxalign.encoders.static import Static
@@ -206,9 +204,11 @@ def test_a_given_vocabulary_splits_the_words(text: dict[str, Path], tmp_path: Pa
 
 
 def test_vectors_from_files_are_read_a_language_each(tmp_path: Path, monkeypatch) -> None:
-    write_vectors(tmp_path / "wiki.en.vec", ["dog", "cat"], np.array([[1, 2], [3, 4]], np.float32))
-    write_vectors(tmp_path / "wiki.de.vec", ["Hund"], np.array([[5, 6]], np.float32))
-    write_vectors(tmp_path / "wiki.de.old.vec", ["alt"], np.array([[5, 6]], np.float32))
+    VectorSpace(["dog", "cat"], np.array([[1, 2], [3, 4]], np.float32)).write(
+        tmp_path / "wiki.en.vec"
+    )
+    VectorSpace(["Hund"], np.array([[5, 6]], np.float32)).write(tmp_path / "wiki.de.vec")
+    VectorSpace(["alt"], np.array([[5, 6]], np.float32)).write(tmp_path / "wiki.de.old.vec")
     files = str(tmp_path / "wiki.{lang}.vec")
     kind = Static(Static.Params(vectors=files, normalization="none", casing="fallback"))
     assert not kind.needs_text
@@ -224,14 +224,14 @@ def test_vectors_from_files_are_read_a_language_each(tmp_path: Path, monkeypatch
     assert set(kind.sources()) == {"vectors/de", "vectors/en", "ngrams/de"}, "both are read"
     (tmp_path / "wiki.de.ngrams.safetensors").unlink()
     later = kind.load(EncoderInputs(), "cpu")
-    write_vectors(tmp_path / "wiki.de.vec", ["Hund"], np.array([[6, 5]], np.float32))
+    VectorSpace(["Hund"], np.array([[6, 5]], np.float32)).write(tmp_path / "wiki.de.vec")
     with pytest.raises(DataError, match=r"wiki\.de\.vec: was changed since"):
         looked_up(later, "Hund", lang="de")
     monkeypatch.setattr("raxalign.encoders.static.MOST_VECTORS", 1)
     few = Static(Static.Params(vectors=files)).load(EncoderInputs(), "cpu")
     assert looked_up(few, "dog", "cat")[1] == [True, False]
     assert Static(Static.Params(vectors=str(tmp_path / "no.{lang}.vec"))).check()
-    write_vectors(tmp_path / "wiki.fr.vec", ["chien"], np.array([[5, 6, 7]], np.float32))
+    VectorSpace(["chien"], np.array([[5, 6, 7]], np.float32)).write(tmp_path / "wiki.fr.vec")
     with pytest.raises(RaxalignError, match="different dimensions: de 2, en 2, fr 3"):
         kind.load(EncoderInputs(), "cpu")
 
@@ -240,7 +240,7 @@ def test_float32_survives_the_text_format_and_binary_files_are_those_of_gensim(t
     from gensim.models import KeyedVectors
 
     vectors = np.random.default_rng(0).normal(size=(3, 50)).astype(np.float32)
-    write_vectors(tmp_path / "a.vec", ["a", "b\u00a0c", "a"], vectors)
+    VectorSpace(["a", "b\u00a0c", "a"], vectors).write(tmp_path / "a.vec")
     words, found = read_vectors(tmp_path / "a.vec")
     assert words == ["a", "b\u00a0c"], "the first of a word counts"
     assert np.array_equal(found, vectors[:2])
@@ -452,7 +452,7 @@ def test_a_joint_space_is_one_file_that_is_aligned_and_exported(joint, topics, t
     folder, encoder, notes = joint
     counted = {"sentences": {"de": 600, "en": 600}, "words": 4800, "vocabulary": 3 * TOPICS}
     assert counted.items() <= notes.items()
-    assert {p.name for p in folder.iterdir()} == {"joint.vec", RECORD}
+    assert {p.name for p in folder.iterdir()} == {"joint.vec", StaticEncoder.RECORD}
     assert mrr(encoder, topics, tmp_path) > 0.4
     assert encoder.space("de") is encoder.space("en")
     turn = Transform("de", 0, steps=(Affine(weight=-torch.eye(12)),))
@@ -466,9 +466,11 @@ def test_a_joint_space_is_one_file_that_is_aligned_and_exported(joint, topics, t
 
 
 def test_a_record_of_another_version_is_refused(joint, tmp_path: Path) -> None:
-    record = json.loads((joint[0] / RECORD).read_text(encoding="utf-8"))
+    record = json.loads((joint[0] / StaticEncoder.RECORD).read_text(encoding="utf-8"))
     assert record["format"] == 2
-    (tmp_path / RECORD).write_text(json.dumps({**record, "format": 3}), encoding="utf-8")
+    (tmp_path / StaticEncoder.RECORD).write_text(
+        json.dumps({**record, "format": 3}), encoding="utf-8"
+    )
     with pytest.raises(DataError, match="format 3, but this version reads 1 and 2"):
         StaticEncoder.from_folder(tmp_path)
 

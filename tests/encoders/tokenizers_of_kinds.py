@@ -19,7 +19,7 @@ from tokenizers import (
 )
 from transformers import PreTrainedTokenizerFast
 
-from raxalign.encoders.training.text import train_wordpiece
+from raxalign.encoders.models.vocabulary import train_wordpiece
 
 TEXTS = {
     "en": ["We now have four mice, don't we?", "The ﬁne café on the corner is closed [SEP] 🙂."],

@@ -5,7 +5,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from raxalign.encoders.training.masking import MaskRule, choose_masks, masked_logits
+from raxalign.encoders.models.masking import MaskRule, choose_masks, masked_logits
 from raxalign.errors import RaxalignError
 from raxalign.methods.families.masked_lm import MaskedLM
 from raxalign.methods.finetune import Finetune

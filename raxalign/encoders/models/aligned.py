@@ -17,8 +17,7 @@ from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.blocks import Edit, find_blocks
 from raxalign.encoders.models.rows import Packed
 from raxalign.encoders.models.sentence_config import SentenceConfig
-from raxalign.encoders.models.static import RECORD as STATIC_RECORD
-from raxalign.encoders.models.static import StaticEncoder, write_vectors
+from raxalign.encoders.models.static import StaticEncoder, VectorSpace
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.transforms import Affine, Transform, Unit
 from raxalign.encoders.models.vectors import (
@@ -276,7 +275,7 @@ class AlignedEncoder:
                 vectors_NH = found.vectors_NLH[kept, 0].cpu().numpy()
                 name = lang if other is None else f"{lang}-{other}"
                 path = folder / f"{name}.aligned.vec"
-                write_vectors(path, [words[i] for i in kept], vectors_NH)
+                VectorSpace([words[i] for i in kept], vectors_NH).write(path)
 
     def has_module(self) -> bool:
         """Return whether an export needs ``trust_remote_code=True`` in sentence-transformers."""
@@ -341,7 +340,7 @@ class AlignedEncoder:
     def from_export(cls, folder: Path | str, device: str = "cpu") -> AlignedEncoder:
         """What `export` wrote, or a plain Hugging Face folder, or one of static vectors."""
         folder = Path(folder).absolute()
-        kind = StaticEncoder if (folder / STATIC_RECORD).is_file() else TransformerEncoder
+        kind = StaticEncoder if (folder / StaticEncoder.RECORD).is_file() else TransformerEncoder
         encoder = kind.from_folder(folder, device=device)
         return cls(encoder, *(_read_record(folder) if (folder / _RECORD).is_file() else ()))
 

@@ -22,7 +22,7 @@ from raxalign.corpora.text.words import look_up_form
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.pieces import Pieces
 from raxalign.encoders.models.vectors import Pooling, Spans, WordLists, WordVectors
-from raxalign.encoders.training.text import wrap_vocabulary
+from raxalign.encoders.models.vocabulary import wrap_vocabulary
 from raxalign.errors import DataError, RaxalignError
 from raxalign.lazy import np, torch
 from raxalign.store.storage import Stamp
@@ -31,9 +31,6 @@ Floats: TypeAlias = "np.typing.NDArray[np.float32]"
 Casing = Literal["keep", "lower", "fallback"]
 Normalization = Literal["unit-center-unit", "unit", "none"]
 
-RECORD = "static.json"
-JOINT = "joint"
-"""The name of the one space of all languages, and of its file."""
 CHUNK = 4096
 """Sentences whose words are looked up together."""
 _FORMAT, _JOINT_FORMAT, _VOCABULARY = 1, 2, "vocab.txt"
@@ -42,15 +39,6 @@ _BINARY = (".bin", ".bin.gz", ".bin.bz2", ".bin.xz")
 _FACEBOOK = (793_712_314).to_bytes(4, "little")
 _NGRAMS = ".ngrams.safetensors"  # the end of the name of a file of n-grams next to vectors
 _PRIME, _START = 16_777_619, 2_166_136_261
-
-
-def write_vectors(path: Path, words: Sequence[str], vectors_VH: Floats) -> None:
-    """Write word2vec's text format, with nine digits: float32 values come back as they were."""
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        file.write(f"{len(words)} {vectors_VH.shape[1]}\n")
-        row_format = " ".join(["%.9g"] * vectors_VH.shape[1])
-        for word, row in zip(words, vectors_VH, strict=True):
-            file.write(f"{word} {row_format % tuple(row.tolist())}\n")
 
 
 def ngrams_of(path: Path) -> Path:
@@ -288,10 +276,16 @@ class VectorSpace:
         return cls(words, vectors, subwords, found.partial)
 
     def write(self, path: Path) -> None:
-        """Write the vectors in word2vec's text format, not normalised, and n-grams next to them."""
+        """Write the vectors in word2vec's text format, not normalised, with nine digits, so that
+        float32 values come back as they were, and n-grams next to them.
+        """
         from safetensors.numpy import save_file
 
-        write_vectors(path, self.words, self.vectors_VH)
+        with path.open("w", encoding="utf-8", newline="\n") as file:
+            file.write(f"{len(self.words)} {self.vectors_VH.shape[1]}\n")
+            row_format = " ".join(["%.9g"] * self.vectors_VH.shape[1])
+            for word, row in zip(self.words, self.vectors_VH, strict=True):
+                file.write(f"{word} {row_format % tuple(row.tolist())}\n")
         if (own := self.subwords) is not None:
             sizes = np.array([getattr(own, name) for name in _SIZES])
             tensors = {"numbers": own.numbers, "sizes": sizes, "vectors": own.vectors_GH}
@@ -304,6 +298,9 @@ class StaticEncoder(Encoder):
     """
 
     family: ClassVar[str] = "static"
+    RECORD: ClassVar = "static.json"
+    JOINT: ClassVar = "joint"
+    """The name of the one space of all languages, and of its file."""
     n_layers = 0
 
     def __init__(
@@ -323,7 +320,7 @@ class StaticEncoder(Encoder):
         self.vocabulary = None if vocabulary is None else list(vocabulary)
         self._spaces = dict(spaces)
         self._stamps = {name: _stamps(at) for name, at in spaces.items() if isinstance(at, Path)}
-        shared = None if languages is None else dict.fromkeys(languages, JOINT)
+        shared = None if languages is None else dict.fromkeys(languages, self.JOINT)
         self._names = shared or {lang: lang for lang in spaces}
         self.limit: int | None = None
         """How many vectors of a file are read (None: all)."""
@@ -334,16 +331,16 @@ class StaticEncoder(Encoder):
         """Return what `save` wrote. Raises `DataError` for any other folder."""
         folder = Path(folder)
         try:
-            record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+            record = json.loads((folder / cls.RECORD).read_text(encoding="utf-8"))
             if record["format"] not in (_FORMAT, _JOINT_FORMAT):
                 reads = f"but this version reads {_FORMAT} and {_JOINT_FORMAT}"
-                raise DataError(folder / RECORD, f"format {record['format']!r}, {reads}")
+                raise DataError(folder / cls.RECORD, f"format {record['format']!r}, {reads}")
             reading, vocabulary = Lookup(**record["reading"]), None
             if reading.pieces:
                 vocabulary = (folder / _VOCABULARY).read_text(encoding="utf-8").split("\n")
             names, shared = record["languages"], None
             if record["format"] == _JOINT_FORMAT:
-                names, shared = [JOINT], names
+                names, shared = [cls.JOINT], names
             files, size = {name: folder / f"{name}.vec" for name in names}, record["dimension"]
             return cls(files, size, reading, device, vocabulary=vocabulary, languages=shared)
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -454,13 +451,13 @@ class StaticEncoder(Encoder):
         if self.vocabulary is not None:
             (folder / _VOCABULARY).write_text("\n".join(self.vocabulary), encoding="utf-8")
         record = {
-            "format": _JOINT_FORMAT if JOINT in self._spaces else _FORMAT,
+            "format": _JOINT_FORMAT if self.JOINT in self._spaces else _FORMAT,
             "languages": list(self._names),
             "dimension": self.hidden_size,
             "reading": asdict(self.reading),
         }
         text = json.dumps(record, indent=1, sort_keys=True)
-        (folder / RECORD).write_text(text + "\n", encoding="utf-8")
+        (folder / self.RECORD).write_text(text + "\n", encoding="utf-8")
 
 
 def _stamps(path: Path) -> list[Stamp]:

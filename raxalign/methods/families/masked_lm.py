@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Generic
 
 from pydantic import Field
 
+from raxalign.encoders.models.masking import MaskedWords, Masks
 from raxalign.encoders.models.rows import Packed, Rows
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.encoders.training.masking import MaskedWords, Masks
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.families.trained import Folders, RowsT, TrainedMethod, TrainedParams
 from raxalign.methods.rows.sentences import Bitexts, read_bitexts

@@ -19,16 +19,16 @@ from torch import nn
 from torch.nn import functional
 
 from raxalign.arrays import offsets_of
-from raxalign.encoders.models.rows import Packed, Rows, Sentences
-from raxalign.encoders.models.trained_weights import frozen_copy
-from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.encoders.training.masking import (
+from raxalign.encoders.models.masking import (
     Masked,
     MaskRule,
     PredictedPieces,
     choose_masks,
     masked_lm_loss,
 )
+from raxalign.encoders.models.rows import Packed, Rows, Sentences
+from raxalign.encoders.models.trained_weights import frozen_copy
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.methods.rows.sentences import Bitexts
 from raxalign.methods.rows.states import last_states
 from raxalign.train.chance import Stream, mix

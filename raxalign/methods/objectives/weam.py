@@ -9,9 +9,9 @@ from typing import Any
 from torch import nn
 from torch.nn import functional
 
+from raxalign.encoders.models.masking import MaskRule, Masks, choose_masks
 from raxalign.encoders.models.rows import Rows
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.encoders.training.masking import MaskRule, Masks, choose_masks
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
 from raxalign.methods.rows.sentences import Bitexts, Partners

@@ -89,8 +89,11 @@ def wrap_vocabulary(pieces: Sequence[str], *, lowercase: bool = False) -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special)
 
 
-def read_vocabulary(path: Path, needs: Sequence[str] = (UNK, "[CLS]", "[SEP]")) -> list[str]:
-    """Read the pieces of a ``vocab.txt``. Raises `DataError` where it lacks what it `needs`."""
+def read_vocabulary(path: Path, *, whole: bool = False) -> list[str]:
+    """Read the pieces of a ``vocab.txt``. Raises `DataError` where it lacks one that splitting
+    needs or, of a `whole` one, any special piece.
+    """
+    needs = SPECIALS if whole else (UNK, "[CLS]", "[SEP]")
     try:
         pieces = path.read_text(encoding="utf-8-sig").rstrip("\n").split("\n")
     except (OSError, ValueError) as error:

@@ -1,1 +1,0 @@
-"""Encoders that are made here: masked language models and static vectors."""
