@@ -47,7 +47,7 @@ from benchmarks.steps import TRAINED, peak
 from raxalign.catalog import catalog
 from raxalign.corpora.text.dataset import read_table
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.blocks import find_blocks
+from raxalign.encoders.models.blocks import Blocks
 from raxalign.encoders.models.held_base import hold
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.methods.base import MethodInputs
@@ -193,7 +193,7 @@ def _one_xnli(bench: Bench, encoder: TransformerEncoder, batch: int, top: Found)
     profile.
     """
     steps, short = (12, 4) if bench.options.tiny else (max(12, 6_000 // batch), 10)
-    blocks = find_blocks(encoder.model.base_model).parts
+    blocks = Blocks.of(encoder.model.base_model).parts
     weights = sum(p.numel() for block in blocks for p in block.parameters())
     pad, tokens, first = encoder.tokenizer.pad_token_id, [0], [0.0]
 

@@ -36,7 +36,7 @@ from benchmarks.table import Row, at_most, show
 from raxalign.catalog import catalog
 from raxalign.corpora.text.dataset import read_table
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.blocks import find_blocks
+from raxalign.encoders.models.blocks import Blocks
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.methods.base import MethodInputs
 from raxalign.options.run import Precision
@@ -194,7 +194,7 @@ def measure(
         "wait_share": sum(event.self_cpu_time_total for event in waits) / whole,
     }
     if on_card:
-        blocks = find_blocks(encoder.model.base_model).parts
+        blocks = Blocks.of(encoder.model.base_model).parts
         weights = sum(p.numel() for block in blocks for p in block.parameters())
         rate = weights * int(done[0]) / seconds
         found["share_of_peak"] = rate / peak(encoder.precision, options.device)

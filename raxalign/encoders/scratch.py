@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, final
+from typing import Annotated, Any, ClassVar, TypeAlias, final
 
 from pydantic import Field, model_validator
 
@@ -163,7 +163,7 @@ _WARMUP, _MASK_SHARE = 0.1, 0.15  # of the steps, and of the pieces
 LAST = 20  # steps whose mean loss is recorded in the notes as the last one
 
 
-Sliced = tuple[np.ndarray, int]
+Sliced: TypeAlias = "tuple[np.ndarray, int]"
 """The pieces of a row, and where its second segment begins."""
 
 

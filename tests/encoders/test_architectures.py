@@ -10,7 +10,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from raxalign.encoders.models.blocks import recorded, replayable, replayed
+from raxalign.encoders.models.blocks import Blocks
 from raxalign.encoders.models.folder import folder_has_head
 from raxalign.encoders.models.trained_weights import frozen
 from raxalign.encoders.models.transformer import TransformerEncoder
@@ -157,23 +157,23 @@ def test_blocks_that_share_their_weights_cannot_be_frozen_one_by_one():
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_pass_over_kept_blocks_has_the_same_bits_and_computes_only_those_above(name):
     encoder, example = encoder_of(name), batch()
-    base = encoder.model.base_model
-    assert replayable(base) is (name not in ("albert", "xlm"))  # whose blocks are not one module
-    if not replayable(base):
+    base, blocks = encoder.model.base_model, Blocks.of(encoder.model.base_model)
+    assert blocks.replayable is (name not in ("albert", "xlm"))  # whose blocks are not one module
+    if not blocks.replayable:
         return
     edits = {1: lambda states, _: states.flip(-1), 2: lambda states, _: states * 1.5}
     with torch.no_grad():
-        with recorded(base, 2) as outputs:
+        with blocks.recorded(2) as outputs:
             encoder.hidden(example, edits={1: edits[1]}, upto=2)
         assert len(outputs) == 2
         wanted = encoder.hidden(example, edits=edits)
         for _ in range(2):  # what was kept is not changed by a pass
-            with replayed(base, outputs):
+            with blocks.replayed(outputs):
                 found = encoder.hidden(example, edits=edits)
             assert all(map(torch.equal, found, wanted))
         for weight in [p for p in base.parameters() if p.dim() > 1]:
             weight.mul_(1.1)
-        with replayed(base, outputs):
+        with blocks.replayed(outputs):
             changed = encoder.hidden(example, edits=edits)
         assert torch.equal(changed[2], wanted[2])
         assert not torch.allclose(changed[3], wanted[3], atol=1e-3)
@@ -184,7 +184,8 @@ def test_an_error_in_a_pass_leaves_the_blocks_as_they_were():
     encoder, example = encoder_of("bert"), batch()
     base = encoder.model.base_model
     before = [dict(vars(block)) for block in base.encoder.layer]
-    for kept in (replayed(base, [torch.zeros(1)] * 3), recorded(base, 3)):
+    blocks = Blocks.of(base)
+    for kept in (blocks.replayed([torch.zeros(1)] * 3), blocks.recorded(3)):
         with pytest.raises(RaxalignError, match="stop"), kept:
             raise RaxalignError("stop")
     assert [dict(vars(block)) for block in base.encoder.layer] == before

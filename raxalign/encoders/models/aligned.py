@@ -14,7 +14,7 @@ from typing import Any
 
 from raxalign.catalog import Catalog, PluginFault
 from raxalign.encoders.base import Encoder
-from raxalign.encoders.models.blocks import Edit, find_blocks
+from raxalign.encoders.models.blocks import Blocks, Edit
 from raxalign.encoders.models.rows import Packed
 from raxalign.encoders.models.sentence_config import SentenceConfig
 from raxalign.encoders.models.static import StaticEncoder, VectorSpace
@@ -525,7 +525,7 @@ def _blocks(encoder: TransformerEncoder, *, watched: bool) -> dict[str, object]:
     """The names of the modules whose outputs are the stream, where it is `watched`."""
     base: Any = encoder.model.base_model
     names = {id(module): name for name, module in base.named_modules()}
-    blocks = find_blocks(base) if watched else None
+    blocks = Blocks.of(base) if watched else None
     parts = [] if blocks is None else [p for p in (blocks.embeds, *blocks.leaves) if p is not None]
     return {
         "blocks": [names[id(part)] for part in parts],

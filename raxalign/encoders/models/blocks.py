@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, TypeAlias
 
 from raxalign.encoders.models.vectors import Batch
@@ -32,45 +31,112 @@ class Blocks:
     leaves: tuple[torch.nn.Module, ...]
     embeds: torch.nn.Module | None
     place: tuple[Any, str] | None
+    n_layers: int
 
+    @classmethod
+    def of(cls, base: torch.nn.Module) -> Blocks:
+        """Return the blocks of a base model: of most, its outermost list of as many modules as its
+        config counts layers. Raises `RaxalignError` where there is none.
+        """
+        n_layers = int(base.config.num_hidden_layers)  # type: ignore[union-attr, arg-type]
+        lists = list(_lists(base))
+        by_name = {name: found for _, name, found in lists}
+        if "albert_layer_groups" in by_name:  # ALBERT runs few blocks many times
+            groups = tuple(by_name["albert_layer_groups"])
+            return cls(groups, groups, None, None, n_layers)
+        whole = [(owner, name, found) for owner, name, found in lists if len(found) == n_layers]
+        if len(whole) == 1:
+            owner, name, found = whole[0]
+            return cls(tuple(found), tuple(found), None, (owner, name), n_layers)
+        if {"attentions", "layer_norm1", "ffns", "layer_norm2"} <= by_name.keys():  # XLM
+            parts = zip(*(by_name[n] for n in sorted(by_name)), strict=True)
+            leaves = tuple(by_name["layer_norm2"])
+            embeds: Any = base.layer_norm_emb
+            whole_blocks = tuple(map(torch.nn.ModuleList, parts))
+            return cls(whole_blocks, leaves, embeds, (base, "n_layers"), n_layers)
+        raise RaxalignError(
+            f"{type(base).__name__}: its {n_layers} blocks are not found. Use an architecture with"
+            " one list of blocks, as BERT, XLM-R, DeBERTa, ModernBERT and T5 have it"
+        )
 
-def find_blocks(base: torch.nn.Module) -> Blocks:
-    """The blocks of a base model: of most, its outermost list of as many modules as its config
-    counts layers. Raises `RaxalignError` where there is none.
-    """
-    n_layers = int(base.config.num_hidden_layers)  # type: ignore[union-attr, arg-type]
-    lists = list(_lists(base))
-    by_name = {name: found for _, name, found in lists}
-    if "albert_layer_groups" in by_name:  # ALBERT runs few blocks many times
-        groups = tuple(by_name["albert_layer_groups"])
-        return Blocks(groups, groups, None, None)
-    whole = [(owner, name, found) for owner, name, found in lists if len(found) == n_layers]
-    if len(whole) == 1:
-        owner, name, found = whole[0]
-        return Blocks(tuple(found), tuple(found), None, (owner, name))
-    if {"attentions", "layer_norm1", "ffns", "layer_norm2"} <= by_name.keys():  # XLM
-        parts = zip(*(by_name[n] for n in sorted(by_name)), strict=True)
-        leaves = tuple(by_name["layer_norm2"])
-        embeds: Any = base.layer_norm_emb
-        return Blocks(tuple(map(torch.nn.ModuleList, parts)), leaves, embeds, (base, "n_layers"))
-    raise RaxalignError(
-        f"{type(base).__name__}: its {n_layers} blocks are not found. Use an architecture with one"
-        " list of blocks, as BERT, XLM-R, DeBERTa, ModernBERT and T5 have it"
-    )
+    @property
+    def replayable(self) -> bool:
+        """Whether each block is one module that runs once: not those of ALBERT, which
+        run many times, nor those of XLM, whose parts are in several lists.
+        """
+        return self.parts == self.leaves and len(self.parts) == self.n_layers
 
+    @contextmanager
+    def watched(
+        self,
+        top: int,
+        states: list[torch.Tensor],
+        edits: Mapping[int, Edit],
+        batch: Batch | None,
+    ) -> Iterator[None]:
+        """Collect into `states` what enters the first block and what leaves each, after the edits
+        of a batch by the number of the block; blocks above `top` are left out, where that is
+        possible.
+        """
 
-def recomputable(model: Any) -> tuple[torch.nn.Module, ...]:
-    """The parts of a model that a backward pass can run again from what enters them: its blocks, or
-    what these are made of (XLM); none where the blocks are not found, and all is kept.
-    """
-    try:
-        parts = find_blocks(model.base_model).parts
-    except RaxalignError:
-        return ()
-    nested = (
-        part.children() if isinstance(part, torch.nn.ModuleList) else (part,) for part in parts
-    )
-    return tuple(chain.from_iterable(nested))
+        def edited(states_BTH: torch.Tensor) -> torch.Tensor:
+            edit = edits.get(len(states))
+            states.append(edit(states_BTH, batch) if edit and batch else states_BTH)
+            return states[-1]
+
+        def enter(
+            _: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+        ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+            if states:  # a block that runs again, as in ALBERT
+                return args, kwargs
+            if args:
+                return (edited(args[0]), *args[1:]), kwargs
+            return args, {**kwargs, "hidden_states": edited(kwargs["hidden_states"])}
+
+        def leave(_: torch.nn.Module, __: Any, output: Any) -> Any:
+            if len(states) > top:
+                return output
+            whole = isinstance(output, tuple)
+            return (edited(output[0]), *output[1:]) if whole else edited(output)
+
+        with ExitStack() as stack, self._cut(top):
+            if self.embeds is None:
+                before = self.leaves[0].register_forward_pre_hook(enter, with_kwargs=True)
+                stack.callback(before.remove)
+            for part in self.leaves if self.embeds is None else (self.embeds, *self.leaves):
+                stack.callback(part.register_forward_hook(leave).remove)
+            yield
+
+    @contextmanager
+    def recorded(self, top: int) -> Iterator[list[Any]]:
+        """Yield a list that collects the outputs of the first `top` blocks, before any edit."""
+        outputs: list[Any] = []
+        with ExitStack() as stack:
+            for block in self.leaves[:top]:
+                hook = block.register_forward_hook(lambda *made: outputs.append(made[-1]))
+                stack.callback(hook.remove)
+            yield outputs
+
+    @contextmanager
+    def replayed(self, outputs: Sequence[Any]) -> Iterator[None]:
+        """Let the first blocks return what `recorded` collected; hooks and edits still apply."""
+        with ExitStack() as stack:
+            for block, output in zip(self.leaves, outputs, strict=False):
+                stack.enter_context(forward_as(block, lambda *_, output=output, **__: output))
+            yield
+
+    @contextmanager
+    def _cut(self, top: int) -> Iterator[None]:
+        """Leave the blocks above `top` out, until the end."""
+        if self.place is None or top >= len(self.parts):
+            yield
+            return
+        value = getattr(*self.place)
+        setattr(*self.place, top if isinstance(value, int) else value[:top])
+        try:
+            yield
+        finally:
+            setattr(*self.place, value)
 
 
 def _lists(owner: torch.nn.Module) -> Iterator[tuple[torch.nn.Module, str, torch.nn.ModuleList]]:
@@ -80,88 +146,3 @@ def _lists(owner: torch.nn.Module) -> Iterator[tuple[torch.nn.Module, str, torch
             yield owner, name, child
         else:
             yield from _lists(child)
-
-
-@contextmanager
-def watched(
-    base: torch.nn.Module,
-    top: int,
-    states: list[torch.Tensor],
-    edits: Mapping[int, Edit],
-    batch: Batch | None,
-) -> Iterator[None]:
-    """Collects into `states` what enters the first block and what leaves each, after the edits of a
-    batch by the number of the block; blocks above `top` are left out, where that is possible.
-    """
-    blocks = find_blocks(base)
-
-    def edited(states_BTH: torch.Tensor) -> torch.Tensor:
-        edit = edits.get(len(states))
-        states.append(edit(states_BTH, batch) if edit and batch else states_BTH)
-        return states[-1]
-
-    def enter(
-        _: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        if states:  # a block that runs again, as in ALBERT
-            return args, kwargs
-        if args:
-            return (edited(args[0]), *args[1:]), kwargs
-        return args, {**kwargs, "hidden_states": edited(kwargs["hidden_states"])}
-
-    def leave(_: torch.nn.Module, __: Any, output: Any) -> Any:
-        if len(states) > top:
-            return output
-        whole = isinstance(output, tuple)
-        return (edited(output[0]), *output[1:]) if whole else edited(output)
-
-    with ExitStack() as stack, _cut(blocks, top):
-        if blocks.embeds is None:
-            before = blocks.leaves[0].register_forward_pre_hook(enter, with_kwargs=True)
-            stack.callback(before.remove)
-        for part in blocks.leaves if blocks.embeds is None else (blocks.embeds, *blocks.leaves):
-            stack.callback(part.register_forward_hook(leave).remove)
-        yield
-
-
-@contextmanager
-def _cut(blocks: Blocks, top: int) -> Iterator[None]:
-    """Leave the blocks above `top` out, until the end."""
-    if blocks.place is None or top >= len(blocks.parts):
-        yield
-        return
-    value = getattr(*blocks.place)
-    setattr(*blocks.place, top if isinstance(value, int) else value[:top])
-    try:
-        yield
-    finally:
-        setattr(*blocks.place, value)
-
-
-def replayable(base: torch.nn.Module) -> bool:
-    """Whether each block of a base model is one module that runs once: not those of ALBERT, which
-    run many times, nor those of XLM, whose parts are in several lists.
-    """
-    blocks = find_blocks(base)
-    n_layers = int(base.config.num_hidden_layers)  # type: ignore[union-attr, arg-type]
-    return blocks.parts == blocks.leaves and len(blocks.parts) == n_layers
-
-
-@contextmanager
-def recorded(base: torch.nn.Module, top: int) -> Iterator[list[Any]]:
-    """Yield a list that collects the outputs of the first `top` blocks, before any edit."""
-    outputs: list[Any] = []
-    with ExitStack() as stack:
-        for block in find_blocks(base).leaves[:top]:
-            hook = block.register_forward_hook(lambda *made: outputs.append(made[-1]))
-            stack.callback(hook.remove)
-        yield outputs
-
-
-@contextmanager
-def replayed(base: torch.nn.Module, outputs: Sequence[Any]) -> Iterator[None]:
-    """Let the first blocks return what `recorded` collected; hooks and edits still apply."""
-    with ExitStack() as stack:
-        for block, output in zip(find_blocks(base).leaves, outputs, strict=False):
-            stack.enter_context(forward_as(block, lambda *_, output=output, **__: output))
-        yield

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
-from raxalign.encoders.models.blocks import find_blocks
+from raxalign.encoders.models.blocks import Blocks
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
@@ -97,7 +97,7 @@ def frozen(encoder: TransformerEncoder, freeze: Freeze) -> Iterator[None]:
     if freeze == "none":
         yield
         return
-    blocks = find_blocks(encoder.model.base_model).parts
+    blocks = Blocks.of(encoder.model.base_model).parts
     if len(blocks) != encoder.n_layers:
         raise RaxalignError(
             f"freeze: the {encoder.n_layers} blocks of {type(encoder.model).__name__} share their"
@@ -206,7 +206,7 @@ def target_layers(model: Any) -> list[str]:
     """
     from peft.utils.constants import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING as KNOWN
 
-    modules = (module for part in find_blocks(model.base_model).parts for module in part.modules())
+    modules = (module for part in Blocks.of(model.base_model).parts for module in part.modules())
     inside = {id(module) for module in modules if isinstance(module, torch.nn.Linear)}
     layers = [name for name, module in model.named_modules() if id(module) in inside]
     known = KNOWN.get(model.config.model_type, [])

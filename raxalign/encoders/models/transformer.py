@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 from raxalign.caveats import Caveats
 from raxalign.encoders.base import Encoder
-from raxalign.encoders.models.blocks import Edit, find_blocks, recomputable, watched
+from raxalign.encoders.models.blocks import Blocks, Edit
 from raxalign.encoders.models.hub import encoder_place
 from raxalign.encoders.models.loading import ModelInputs, load_model, save_model
 from raxalign.encoders.models.pieces import Pieces, other_pieces, read_template, token_batches
@@ -118,8 +118,17 @@ class TransformerEncoder(Encoder):
         return made
 
     def blocks(self) -> tuple[torch.nn.Module, ...]:
-        """The parts of the model that a backward pass can run again (`Objective.blocks`)."""
-        return recomputable(self.model)
+        """The parts of the model that a backward pass can run again (`Objective.blocks`): its
+        blocks, or what these are made of (XLM); none where they are not found, and all is kept.
+        """
+        try:
+            parts = Blocks.of(self.model.base_model).parts
+        except RaxalignError:
+            return ()
+        found: list[torch.nn.Module] = []
+        for part in parts:
+            found += part.children() if isinstance(part, torch.nn.ModuleList) else [part]
+        return tuple(found)
 
     def arithmetic(self) -> AbstractContextManager[None]:
         """A block in which products are computed in the precision of the encoder."""
@@ -201,7 +210,7 @@ class TransformerEncoder(Encoder):
         inputs = self.inputs.of(batch)
         with (
             self.arithmetic(),
-            watched(self.model.base_model, max(top, 1), states, edits or {}, batch),
+            Blocks.of(self.model.base_model).watched(max(top, 1), states, edits or {}, batch),
         ):
             output = self.model.base_model(**inputs)
         if top == self.n_layers:
@@ -355,7 +364,7 @@ def _packed_states(
         return [base(**inputs).last_hidden_state]
     # Hooks of transformers' own `output_hidden_states` would stay, and torch.compile stops at them.
     states: list[torch.Tensor] = []
-    with watched(base, max(1, *layers), states, {}, None):
+    with Blocks.of(base).watched(max(1, *layers), states, {}, None):
         output = base(**inputs)
     if top in layers:
         states[top] = output.last_hidden_state
@@ -381,7 +390,7 @@ def compiled_blocks(encoder: TransformerEncoder) -> Iterator[None]:
     if not encoder.compiled:
         yield
         return
-    found = find_blocks(encoder.model.base_model).parts
+    found = Blocks.of(encoder.model.base_model).parts
     blocks = [block for block in found if not isinstance(block, torch.nn.ModuleList)]
     # Copies of a model must not run the weights of the original, so nothing is left behind.
     with ExitStack() as stack:

@@ -12,7 +12,7 @@ import torch
 
 from raxalign.arrays import Ints, spread_evenly
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.blocks import recorded, replayable, replayed
+from raxalign.encoders.models.blocks import Blocks
 from raxalign.encoders.models.pieces import Pieces, token_batches
 from raxalign.encoders.models.rows import RowSource
 from raxalign.encoders.models.token_means import TokenMeans
@@ -87,15 +87,15 @@ def _shifted(
     """Yield the last layer's states (B, T, H) under each shift."""
     encoder = stream.encoder
     assert isinstance(encoder, TransformerEncoder)
-    base, outputs = encoder.model.base_model, list[Any]()
-    if len(shifts) > 1 and replayable(base):
+    blocks, outputs = Blocks.of(encoder.model.base_model), list[Any]()
+    if len(shifts) > 1 and blocks.replayable:
         highest = max(shift.layer for shift in shifts)
-        with recorded(base, highest) as outputs:
+        with blocks.recorded(highest) as outputs:
             encoder.hidden(batch, edits=stream.edits(), upto=highest)
     for shift, step_H in shifts.items():
         step = Transform(lang, shift.layer, "inside", (Affine(shift=step_H),))
         shifted = replace(stream, transforms=(*stream.transforms, step))
-        with replayed(base, outputs[: shift.layer]):
+        with blocks.replayed(outputs[: shift.layer]):
             states_BTH = shifted.hidden(batch)[-1]
         yield shift, states_BTH
 
