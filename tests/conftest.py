@@ -154,13 +154,13 @@ def proxy(aws: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
     """A proxy before it that this process uses, without the libraries' own repetitions."""
     import s3fs
 
-    from raxalign.store import _connection
+    from raxalign.store import files
 
     found = Proxy(aws)
     for name, value in {**SETTINGS, "AWS_ENDPOINT_URL": found.endpoint}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(_connection, "REQUESTS", 1)
-    monkeypatch.setattr(_connection, "WAITS", (0.001,) * 4)
+    monkeypatch.setattr(files, "REQUESTS", 1)
+    monkeypatch.setattr(files, "WAITS", (0.001,) * 4)
     s3fs.S3FileSystem.clear_instance_cache()
     yield found
     found.close()

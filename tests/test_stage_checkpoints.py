@@ -63,7 +63,7 @@ def copies(root: str) -> int:
 def step(kept: Checkpoints, number: int, *, copied: bool = True) -> None:
     """A checkpoint, as a training writes one, and one that is being written."""
     folder = kept.folder / "train"
-    for place in (folder / f"step-{number}", folder / ".step.part"):
+    for place in (folder / f"step-{number}", folder / ".tmp-step"):
         place.mkdir(parents=True, exist_ok=True)
         (place / "state.json").write_text(str(number))
     if copied:

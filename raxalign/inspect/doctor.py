@@ -13,7 +13,6 @@ from raxalign.errors import RaxalignError
 from raxalign.extras import EXTRAS
 from raxalign.lazy import torch
 from raxalign.printing import are, counted
-from raxalign.store.files import check_writable
 from raxalign.store.storage import Storage
 from raxalign.version import VERSION
 
@@ -67,7 +66,7 @@ def _devices() -> str:
 
 def _storage(storage: Storage) -> Iterator[str]:
     try:
-        check_writable(storage.root)
+        storage.check_writable()
         yield f"ok       storage {storage} can be written"
     except RaxalignError as error:
         yield f"broken   storage: {error}"

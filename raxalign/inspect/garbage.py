@@ -14,8 +14,7 @@ from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.stored import StoredPlans
 from raxalign.plan.study import StudyRecord
-from raxalign.store.alive import discard, left_by_dead, process_of
-from raxalign.store.files import abandoned
+from raxalign.store.alive import ScratchFolders, discard, process_of
 from raxalign.store.storage import Storage
 
 _WHY = {
@@ -100,7 +99,7 @@ def waste(needed: Needed) -> Iterator[Waste]:
     yield from _of_drivers(needed)
     yield from _checkpoints(needed)
     yield from _copies(needed)
-    yield from (_local("temporaries", path) for path in abandoned(needed.storage.files))
+    yield from (_local("temporaries", path) for path in needed.storage.abandoned())
 
 
 def _local(kind: str, path: Path, name: str = "") -> Waste:
@@ -148,7 +147,7 @@ def _of_drivers(needed: Needed) -> Iterator[Waste]:
         used = any(name.startswith(f"drivers/{entry}-") for name in needed.held)
         if not used and not process_of(entry):
             yield _below("scratch", storage, "ray", entry, files)
-    for path in left_by_dead(Path(tempfile.gettempdir())):
+    for path in ScratchFolders.left_by_dead(Path(tempfile.gettempdir())):
         yield _local("scratch", path)
 
 

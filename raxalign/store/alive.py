@@ -11,23 +11,21 @@ import os
 import shutil
 import signal
 import socket
+import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from typing import ClassVar
 
 from raxalign.errors import StorageError
 
 DAY_SECONDS = 24 * 3600.0
-BEAT_SECONDS = 600.0
 PREFIX = ".tmp-"
-SCRATCH = "raxalign-ray-"
-"""How the folders of Ray on this machine begin; the name of their process follows."""
-SHORT = Path("/tmp")  # noqa: S108 nothing is shorter
-"""Where links to these folders are, since a socket's path has at most 107 bytes."""
+"""How the names of temporaries begin."""
 _DIGITS = 9  # of the number of a process
 
 
@@ -90,10 +88,16 @@ def temporary_name(key: str) -> str:
     return f"{PREFIX}{key}-{maker_name()}-{uuid.uuid4().hex[:8]}"
 
 
-def is_abandoned(path: Path) -> bool:
-    """Return whether the process that made a temporary is dead: known on its own machine, elsewhere
-    assumed after a day without a sign of life.
+def abandoned(folder: Path, places: Sequence[str] = (".",)) -> list[Path]:
+    """Return the temporaries in a folder, at `places` (patterns) below it, that dead processes
+    left. A process of this machine is asked for; one of another machine counts as dead after a day
+    without a sign of life.
     """
+    patterns = (f"{place}/{PREFIX}*".removeprefix("./") for place in places)
+    return [path for pattern in patterns for path in folder.glob(pattern) if _is_abandoned(path)]
+
+
+def _is_abandoned(path: Path) -> bool:
     parts = path.name.rsplit("-", 4)
     lives = process_of("-".join(parts[1:4])) if len(parts) == 5 else None
     if lives is not None:
@@ -113,16 +117,36 @@ def discard(path: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def left_by_dead(folder: Path) -> list[Path]:
-    """Return the scratch folders ``<SCRATCH><process>-<anything>`` in a local folder whose
-    processes are dead, and the links to such, whether or not these are still there.
-    """
+class ScratchFolders:
+    """Folders of Ray on this machine, ``raxalign-ray-<process>-<random>``, and links to them."""
 
-    def maker(path: Path) -> str:
-        return os.path.realpath(path).rpartition(SCRATCH)[2].rpartition("-")[0]
+    NAME: ClassVar = "raxalign-ray-"
+    SHORT: ClassVar = Path("/tmp")  # noqa: S108 nothing is shorter
+    """Where the links are, since a socket's path has at most 107 bytes."""
 
-    found = {*folder.glob(f"{SCRATCH}*"), *SHORT.glob(f"{SCRATCH}*")}
-    return [path for path in sorted(found) if process_of(maker(path)) is False]
+    @classmethod
+    def make(cls, place: Path) -> str:
+        """Make a folder of this process, and remove those there whose processes are dead."""
+        for left in cls.left_by_dead(place):
+            discard(left)
+        return tempfile.mkdtemp(prefix=f"{cls.NAME}{maker_name()}-", dir=place)
+
+    @classmethod
+    def link(cls, folder: str) -> Path:
+        """Return where the short name of a folder is, if it has one."""
+        return cls.SHORT / f"{cls.NAME}{folder[-8:]}"
+
+    @classmethod
+    def left_by_dead(cls, place: Path) -> list[Path]:
+        """Return the folders in a local one whose processes are dead, and the links to such,
+        whether or not these are still there.
+        """
+
+        def maker(path: Path) -> str:
+            return os.path.realpath(path).rpartition(cls.NAME)[2].rpartition("-")[0]
+
+        found = {*place.glob(f"{cls.NAME}*"), *cls.SHORT.glob(f"{cls.NAME}*")}
+        return [path for path in sorted(found) if process_of(maker(path)) is False]
 
 
 @cache

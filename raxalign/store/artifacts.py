@@ -20,16 +20,7 @@ from pydantic import AfterValidator, Field
 
 from raxalign.errors import DamagedArtifact, StorageError
 from raxalign.lazy import pa
-from raxalign.store._filesystem import (
-    Files,
-    Published,
-    damaged,
-    sizes_of,
-    staging,
-    storage_error,
-    told,
-    told_of_build,
-)
+from raxalign.store.disk import Files, Published
 from raxalign.store.files import files_of
 from raxalign.store.key import Json, checked, digest, file_digest, is_name
 from raxalign.store.sealed import recorded, seal, unseal
@@ -59,6 +50,32 @@ class FileEntry:
 
     size: Annotated[int, Field(ge=0, lt=2**63)]
     sha256: Sha256
+
+    @classmethod
+    def of(cls, data: bytes) -> FileEntry:
+        """Return the entry of a file with these bytes."""
+        return cls(len(data), hashlib.sha256(data).hexdigest())
+
+    def problem(self, path: Path, *, contents: bool = True) -> str | None:
+        """Return what is wrong with a file; None where it is as it was."""
+        try:
+            status = path.lstat()
+            if not stat.S_ISREG(status.st_mode):
+                return "is not a plain file"
+            if status.st_size != self.size:
+                return f"has {status.st_size} bytes instead of {self.size}"
+            if contents and file_digest(path) != self.sha256:
+                return "was changed: its bytes have another SHA-256"
+            if contents and path.suffix == ".arrow":
+                return _table_problem(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return "is missing"
+        except OSError as error:
+            # a disk that gives no bytes has lost them; a missing permission is not damage
+            if error.errno != errno.EIO:
+                raise StorageError.of(error, str(path), "read") from error
+            return f"cannot be read ({error.strerror})"
+        return None
 
 
 @recorded
@@ -144,7 +161,7 @@ class Verified:
         mark = _mark(folder)
         known = bool(mark & self._known)
         for name, entry in manifest.files.items():
-            found = compare(folder / name, entry, contents=not known)
+            found = entry.problem(folder / name, contents=not known)
             if found is not None:
                 return f"{name} {found}"
         self._known |= mark
@@ -168,28 +185,6 @@ def _mark(folder: Path) -> set[tuple[int, ...]]:
     return {(status.st_dev, status.st_ino, status.st_mtime_ns)}
 
 
-def compare(path: Path, entry: FileEntry, *, contents: bool = True) -> str | None:
-    """Return what is wrong with a file; None where it is as it was."""
-    try:
-        status = path.lstat()
-        if not stat.S_ISREG(status.st_mode):
-            return "is not a plain file"
-        if status.st_size != entry.size:
-            return f"has {status.st_size} bytes instead of {entry.size}"
-        if contents and file_digest(path) != entry.sha256:
-            return "was changed: its bytes have another SHA-256"
-        if contents and path.suffix == ".arrow":
-            return _table_problem(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return "is missing"
-    except OSError as error:
-        # a disk that gives no bytes has lost them; a missing permission is not damage
-        if error.errno != errno.EIO:
-            raise storage_error(error, str(path), "read") from error
-        return f"cannot be read ({error.strerror})"
-    return None
-
-
 def _table_problem(path: Path) -> str | None:
     """Return what is wrong with the content of an Arrow file, whose bytes are those that were
     written: positions that point out of it would end the process when they are used.
@@ -204,11 +199,6 @@ def _table_problem(path: Path) -> str | None:
         except pa.ArrowException as error:
             return f"is not a whole table ({error})"
     return None
-
-
-def file_entry(data: bytes) -> FileEntry:
-    """Return the entry of a file with these bytes."""
-    return FileEntry(len(data), hashlib.sha256(data).hexdigest())
 
 
 def as_umask_says(folder: Path) -> None:
@@ -326,23 +316,24 @@ class ArtifactStore:
             except StorageError:
                 if self.has(kind, key):
                     raise  # else another process has set it aside in between
-        path = _path(kind, key)
-        with staging(self._storage, path) as staged:
+
+        def fill(staged: Path) -> Published:
             start = time.monotonic()
-            with told_of_build(str(staged)):
-                notes = build(staged)
-            with told(f"{self._storage.root}/{path}", "write"):
+            notes = build(staged)
+            with StorageError.told(self.folder(kind, key), "write"):
                 as_umask_says(staged)
                 manifest = Manifest.describe(staged, kind, key, notes, time.monotonic() - start)
                 data = manifest.to_bytes()
                 (staged / MANIFEST).write_bytes(data)
             _verified.trust(staged)
-            if not self._storage.publish(staged, path, MANIFEST, manifest.content):
-                # somebody was first: theirs, unless it is damaged
-                return self.make(kind, key, build)
+            return _published(manifest, data)
+
+        made = self._storage.publish(_path(kind, key), fill)
+        if made is None:  # somebody was first: theirs, unless it is damaged
+            return self.make(kind, key, build)
         # not `open`: who repairs the same damage at the same time may have taken the marker away
         # again, and this is whole
-        return self._fetch(manifest, data)[0]
+        return self._fetch(Manifest.from_bytes(made.data, kind, key), made.data)[0]
 
     def keys(self) -> Iterator[tuple[str, str]]:
         """Yield (kind, key) of every artifact."""
@@ -388,11 +379,13 @@ class ArtifactStore:
                 _verified.forget(folder)
             return _verified.problem(folder, manifest)
 
-        published = Published(MANIFEST, seen, manifest.content, tuple(manifest.files))
-        return self._storage.fetch(_path(manifest.kind, manifest.key), published, problem)
+        path = _path(manifest.kind, manifest.key)
+        return self._storage.fetch(path, _published(manifest, seen), problem)
 
     def _fresh_problem(self, path: str, manifest: Manifest, seen: bytes) -> str | None:
-        sizes = sizes_of(self._storage, path, manifest.content)
+        inner = f"{_published(manifest, seen).folder}/"  # of an object store
+        names = self._storage.names(path)
+        sizes = {name.removeprefix(inner): size for name, size in names.items()}
         for name, entry in manifest.files.items():
             if name not in sizes:
                 return f"{name} is missing"
@@ -402,7 +395,11 @@ class ArtifactStore:
 
     def _set_aside(self, kind: str, key: str, problem: str, seen: bytes) -> DamagedArtifact:
         marker = f"{_path(kind, key)}/{MANIFEST}"
-        return damaged(self._storage, marker, f"{kind}-{key}", problem, seen)
+        return self._storage.damaged(marker, f"{kind}-{key}", problem, seen)
+
+
+def _published(manifest: Manifest, data: bytes) -> Published:
+    return Published(MANIFEST, data, manifest.content, tuple(manifest.files))
 
 
 def _markers(wanted: Iterable[tuple[str, str]]) -> dict[str, tuple[str, str]]:

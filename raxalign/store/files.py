@@ -12,45 +12,47 @@ has that stamp.
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
+import errno
 import itertools
 import os
-import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from raxalign.errors import StorageError
-from raxalign.store._connection import Connection, is_blip
-from raxalign.store._filesystem import (
-    FOLDER_NAME,
-    TAKEN,
-    Files,
-    PosixFiles,
-    Problem,
-    Published,
-    make_folders,
-    staging,
-    told,
-)
-from raxalign.store.alive import PREFIX, discard, is_abandoned, temporary_name
-from raxalign.store.key import digest
+from raxalign.errors import DependencyError, StorageError
+from raxalign.printing import to_stderr
+from raxalign.store.alive import discard
+from raxalign.store.disk import Cache, Files, PosixFiles, Published
 from raxalign.waits import within
 
-CACHE_GIB = "RAXALIGN_CACHE_GIB"
-"""The environment variable that limits the copies of an object store on this machine, in GiB."""
-_PLACES = (
-    *(".", "ledger", "failures", "plans", "looks", "studies", "studies/*"),
-    *("artifacts/*/*", "locks/*", "locks/*/*"),
-)
-"""The folders of a storage on a file system that temporaries are made in."""
 T = TypeVar("T")
 _STALL = 60.0  # seconds
 FEW = 8  # objects that are asked for one by one; for more, their folder is listed
 _TOPS = ("artifacts", "ledger")  # below these an object is seldom written again
+
+# seconds before each repetition, and how long they may take together
+WAITS = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
+PATIENCE = 300.0
+# how often botocore makes a request, and s3fs has it made: both hide which blips there are
+REQUESTS = 2
+_BLIPS = {errno.EBUSY, errno.EIO, errno.EREMOTEIO, errno.EPIPE, errno.ENETUNREACH}
+_BLIPS |= {errno.EHOSTUNREACH, errno.ENETDOWN, errno.ETIMEDOUT, errno.ECONNRESET}
+# of botocore, aiohttp, fsspec and the clients of other stores, none of which is always installed
+_BLIP_NAMES = {"HTTPClientError", "EndpointConnectionError", "IncompleteReadError"}
+_BLIP_NAMES |= {"ClientPayloadError", "ClientConnectionError", "FSTimeoutError", "RetryError"}
+_BLIP_NAMES |= {"ResponseStreamingError", "ServerTimeoutError", "ServiceRequestError"}
+_BLIP_STATUSES = {408, 409, 425, 429, *range(500, 600)}
+_BUGS = (TypeError, AttributeError, AssertionError, NameError)
+_NO_CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError", "DefaultCredentialsError")
+_NO_BUCKET = "bucket does not exist"
+# without folders: to make a parent folder there is to make the bucket
+_FLAT = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oss", "obs", "tos"}
+_S3 = {"s3", "s3a"}
+_FORMS = ("file:///folder", "s3://bucket/folder", "gs://bucket/folder", "abfs://container/folder")
 
 
 def files_of(root: str, waits: Sequence[float] | None = None) -> Files:
@@ -68,43 +70,14 @@ def split_place(place: str) -> tuple[Files, str]:
     return files_of(folder), name
 
 
-def abandoned(files: Files) -> list[Path]:
-    """Return the local files and folders that dead processes left half-written. A process of this
-    machine is asked for; one of another machine counts as dead after a day without a sign of life.
-    """
-    everywhere = files.root != str(files.local)  # a cache is small
-    places = ("**",) if everywhere else _PLACES
-    patterns = (f"{place}/{PREFIX}*".removeprefix("./") for place in places)
-    return [
-        path for pattern in patterns for path in files.local.glob(pattern) if is_abandoned(path)
-    ]
-
-
-def check_writable(root: str) -> None:
-    """Write, read and remove a small file; raises `StorageError` with what prevents it. It is tried
-    once: who starts a grid should not wait for a wrong endpoint. A bucket is never made.
-    """
-    files, name, data = files_of(root, waits=()), temporary_name("writable"), b"raxalign"
-    kept = b""
-    try:
-        files.write(name, data)
-        with suppress(FileNotFoundError):
-            kept = files.read(name)
-        files.delete(name)
-    except StorageError as error:  # what the test file is called means nothing to a user
-        raise StorageError(str(error).replace(f"/{name}", "")) from error
-    if kept != data:
-        raise StorageError(f"{files.root}: a test file could not be read back")
-
-
 class ObjectFiles(Files):
     """A URL such as ``s3://bucket/folder`` or ``memory://folder``."""
 
     def __init__(self, root: str, waits: Sequence[float] | None = None) -> None:
         self.root = root.rstrip("/")
-        self._connection = Connection(self.root, waits)
+        self._connection = _Connection(self.root, waits)
         self._files, self._base = self._connection.files, self._connection.base
-        self.local = local_cache(self.root)
+        self.local = Cache.folder_of(self.root)
         self._cache = Cache(self.local)
 
     def existing(self, paths: Sequence[str]) -> set[str]:
@@ -157,7 +130,7 @@ class ObjectFiles(Files):
                     found[names[name]] = bytes(answer)
             errors = [answer for answer in answers.values() if isinstance(answer, Exception)]
             for error in errors:
-                if is_blip(error) or not isinstance(error, FileNotFoundError):
+                if _is_blip(error) or not isinstance(error, FileNotFoundError):
                     raise error
 
         self._bring(os.path.commonpath(paths) if paths else "", "read", request)
@@ -210,44 +183,46 @@ class ObjectFiles(Files):
         with suppress(FileNotFoundError):
             self._ask(path, "delete", lambda: self._files.rm_file(self._full(path)))
 
-    def publish(self, staged: Path, path: str, marker: str, version: str) -> bool:
+    def _publish(self, staged: Path, path: str, published: Published) -> bool:
         """Upload the files, then create the marker, which the second of two processes cannot."""
+        marker, data = published.marker, published.data
         if self.existing([f"{path}/{marker}"]):
             return False
-        there = f"{path}/{version[:FOLDER_NAME]}"
+        there = f"{path}/{published.folder}"
         for parent, _, names in os.walk(staged):
             for file in (Path(parent, name) for name in names):
                 name = file.relative_to(staged).as_posix()
                 if name != marker:
                     self.write(f"{there}/{name}", file)
-        data = (staged / marker).read_bytes()
         if not self.create(f"{path}/{marker}", data):
             return False
         self._cache.add(staged, self._cache.place(path, data), lambda folder: None)  # noqa: ARG005
         return True
 
-    def fetch(self, path: str, published: Published, problem: Problem) -> tuple[Path, str | None]:
+    def fetch(
+        self, path: str, published: Published, problem: Callable[[Path], str | None]
+    ) -> tuple[Path, str | None]:
         """Return the cached copy if that is whole, else a new one; only bytes that this process has
         just copied can show that the original is damaged.
         """
         cached = self._cache.place(path, published.data)
         if self._cache.use(cached) and problem(cached) is None:
             return cached, None
-        there = f"{path}/{published.version[:FOLDER_NAME]}"
-        with staging(self, path) as staged:
+        there = f"{path}/{published.folder}"
+        with self._staging(path) as staged:
             for name in published.files:
-                with told(str(staged), "make a folder"):
+                with StorageError.told(str(staged), "make a folder"):
                     (staged / name).parent.mkdir(parents=True, exist_ok=True)
                 with suppress(FileNotFoundError):
                     self.download(f"{there}/{name}", staged / name)
-            with told(str(staged), "write"):
+            with StorageError.told(str(staged), "write"):
                 (staged / published.marker).write_bytes(published.data)
             found = problem(staged)
             if found is None:
                 self._cache.add(staged, cached, problem)
         return cached, found
 
-    def set_aside(self, path: str, marker: str, name: str, seen: bytes | None) -> str | None:
+    def _set_aside(self, path: str, marker: str, name: str, seen: bytes | None) -> str | None:
         """Move the marker; the files stay and are written over when the folder is made again.
 
         Between looking and deleting another process may have made the folder again (no object store
@@ -322,172 +297,140 @@ def _join(top: str, name: str) -> str:
     return f"{top}/{name}" if top else name
 
 
-DEFAULT_GIB = 50.0
-_COPIES = ("artifacts/*/*/*/*", "ledger/*/*", "small/*")
-_LOOK = 0.02  # of the limit: what may be added before the cache is looked through again
-_ADDED: dict[Path, float] = {}  # bytes that this process added to a cache since its last look
-_MOST = 256  # copies that one storage in a process holds open
-_LOCK, _SMALL = ".in-use", "small"
+class _Connection:
+    """The file system of a URL and the path in it.
 
-
-def local_cache(root: str) -> Path:
-    """Return the folder of this machine for an object store: copies, downloads, checkpoints."""
-    base = os.environ.get("RAXALIGN_CACHE") or "~/.cache/raxalign"
-    return Path(base).expanduser().absolute() / digest(root.rstrip("/"))[:16]
-
-
-class Cache:
-    """The copies of one storage, in one folder of this machine that all its processes share. One
-    that was used longest ago gives way to a new one, unless a process has it open: a lock of the
-    operating system, which ends with the process, on a file in it.
+    Nothing is remembered of listings: what another machine has written is seen at once.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._locks: dict[Path, int] = {}  # of the copies in use, the last one last
-        weakref.finalize(self, _close, self._locks)
+    def __init__(self, root: str, waits: Sequence[float] | None = None) -> None:
+        self.root, self._waits = root, waits
+        self.files, self.base = _open(root)
+        protocol = self.files.protocol
+        protocols = {protocol} if isinstance(protocol, str) else set(protocol)
+        self.flat = bool(protocols & _FLAT)
+        # without it each read is two requests, the first one for the size
+        self.reading: dict[str, Any] = {"max_concurrency": 1} if protocols & _S3 else {}
 
-    def place(self, path: str, marker: bytes) -> Path:
-        """Return where a copy is, if there is one. A folder that is made again has another marker,
-        and so never replaces one that is in use.
+    def ask(self, place: str, doing: str, request: Callable[[], T]) -> T:
+        """Return the answer to a request, which is made again after a blip.
+
+        Args:
+            place: The URL that the request is about, for messages.
+            doing: What is done there, for messages (``read``).
+            request: Makes the request.
+
+        Raises:
+            StorageError: The request was refused, not answered, or there is no such bucket.
+            FileNotFoundError: There is no such object.
+            FileExistsError: There is one already.
         """
-        return self.folder / path / hashlib.sha256(marker).hexdigest()[:FOLDER_NAME]
+        left = list(WAITS if self._waits is None else self._waits)
+        end = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return request()
+            except (FileNotFoundError, FileExistsError) as error:
+                if _NO_BUCKET in str(error):
+                    raise self._missing_bucket() from error
+                raise
+            except (StorageError, *_BUGS):
+                raise
+            # every file system of fsspec has exceptions of its own
+            except Exception as error:
+                if not left or time.monotonic() > end or not _is_blip(error):
+                    raise self._message(error, place, doing) from error
+                seconds = left.pop(0)
+                if len(left) == len(WAITS) - 3:
+                    to_stderr(
+                        f"{self.root} does not answer ({_short(error)}); trying again for"
+                        f" {seconds + sum(left):.0f} s"
+                    )
+                # machines that lost a store at the same time do not return at the same time
+                time.sleep(seconds * random.uniform(0.7, 1.0))
 
-    def use(self, copy: Path) -> bool:
-        """Return whether there is this copy. It then stays as long as this object lives, or until
-        it has opened `_MOST` others.
-        """
-        with told(str(copy), "write"):
-            if copy not in self._locks:
-                if (lock := _lock(copy, fcntl.LOCK_SH)) is None:
-                    return False
-                self._keep(copy, lock)
-            with suppress(FileNotFoundError):
-                os.utime(copy)
-        return copy.exists()
+    def _message(self, error: Exception, place: str, doing: str) -> StorageError:
+        if type(error).__name__ in _NO_CREDENTIALS:
+            what, remedy = (
+                "no credentials were found",
+                "Set them as the store's own tools read them: for S3 AWS_ACCESS_KEY_ID and"
+                " AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or the machine's role",
+            )
+        elif isinstance(error, PermissionError):
+            what, remedy = (
+                "the store refused it",
+                "Check the credentials, and that they may list, read, write and delete below"
+                f" {self.root}",
+            )
+        elif _is_blip(error):
+            what, remedy = (
+                "the store does not answer",
+                "Check the network and the endpoint (for S3 AWS_ENDPOINT_URL and the region), and"
+                " run the same command again",
+            )
+        else:
+            return StorageError.of(error, place, doing)
+        return StorageError(f"{place}: cannot {doing}: {what} ({_short(error)}). {remedy}")
 
-    def add(self, staged: Path, copy: Path, problem: Problem) -> None:
-        """Make a staged folder the copy, unless another process has put a whole one there. Older
-        ones are removed where there is too much.
-        """
-        with told(str(copy), "write"):
-            make_folders(copy.parent)
-            if (lock := _lock(staged, fcntl.LOCK_SH)) is None:
-                return  # it was removed
-            while True:
-                try:
-                    staged.rename(copy)
-                    break
-                except OSError as error:
-                    if error.errno not in TAKEN:
-                        raise
-                if self.use(copy) and problem(copy) is None:
-                    os.close(lock)
-                    return
-                damaged = copy.with_name(temporary_name(copy.name))
-                with suppress(FileNotFoundError):
-                    copy.rename(damaged)
-                discard(damaged)
-            os.utime(copy)
-            self._keep(copy, lock)
-        new = _ADDED.get(self.folder, float("inf")) + _size(copy)
-        if new >= limit_bytes() * _LOOK:  # a look reads all folders
-            # another process removes or replaces what is looked at: the next look sees the rest
-            with told(str(self.folder), "write"), suppress(FileNotFoundError):
-                self.evict()
-            new = 0.0
-        _ADDED[self.folder] = new
-
-    def evict(self) -> None:
-        """Remove the copies that were used longest ago and that no process has open, until the rest
-        is within the limit.
-        """
-        found = [place for pattern in _COPIES for place in self.folder.glob(pattern)]
-        whole = (place for place in found if not place.name.startswith(PREFIX) and place.is_dir())
-        copies = sorted((place.stat().st_mtime, place) for place in whole)
-        sizes = {place: _size(place) for _, place in copies}
-        over, freed = sum(sizes.values()) - limit_bytes(), 0
-        for _, place in copies:
-            if freed >= over:
-                break
-            if (lock := _lock(place, fcntl.LOCK_EX)) is None:
-                continue
-            aside = place.with_name(temporary_name(place.name))
-            with suppress(FileNotFoundError):
-                place.rename(aside)
-                freed += sizes[place]
-            os.close(lock)
-            discard(aside)
-            with suppress(OSError):  # folders of other copies stay
-                place.parent.rmdir()
-
-    def _keep(self, copy: Path, lock: int) -> None:
-        """Hold the lock of a copy, in place of an earlier one."""
-        before, self._locks[copy] = self._locks.pop(copy, None), lock
-        if before is not None:
-            os.close(before)
-        while len(self._locks) > _MOST:
-            os.close(self._locks.pop(next(iter(self._locks))))
-
-    def remembered(self, stamps: Mapping[str, str | None]) -> dict[str, bytes]:
-        """Return the bytes of the small objects that this machine has read under these stamps."""
-        found = {}
-        for path, stamp in stamps.items():
-            with suppress(OSError):
-                data = self._small(path, stamp).read_bytes() if stamp else b""
-                if hashlib.sha256(data[32:]).digest() == data[:32]:
-                    found[path] = data[32:]
-        return found
-
-    def remember(self, stamps: Mapping[str, str | None], found: Mapping[str, bytes]) -> None:
-        """Keep the bytes of small objects. It is a help: what cannot be written is not kept."""
-        for path, data in found.items():
-            if (stamp := stamps[path]) is None:
-                continue
-            place = self._small(path, stamp)
-            whole = place.with_name(temporary_name(place.name))
-            with suppress(OSError):
-                place.parent.mkdir(parents=True, exist_ok=True)
-                whole.write_bytes(hashlib.sha256(data).digest() + data)
-                whole.rename(place)
-
-    def _small(self, path: str, stamp: str) -> Path:
-        name = digest([path, stamp])
-        return self.folder / _SMALL / name[:2] / name[:32]
+    def _missing_bucket(self) -> StorageError:
+        scheme, _, rest = self.root.partition("://")
+        bucket = f"{scheme}://{rest.partition('/')[0]}"
+        how = f"`aws s3 mb {bucket}`" if scheme in _S3 else "the tools of its store"
+        return StorageError(
+            f"{self.root}: there is no bucket {bucket}. raxalign never makes one: check the name"
+            f" and the endpoint, or make it with {how}"
+        )
 
 
-def _lock(copy: Path, kind: int) -> int | None:
-    """Lock a copy, shared or for this process alone; None where there is none, or another process
-    has it. The lock lies on a file in it, not on the folder, which cannot be locked on NFS.
+def _is_blip(error: BaseException) -> bool:
+    """Return whether a request may be answered when it is made again: a timeout, a connection that
+    was lost, a store that is too busy or has an error of its own (HTTP 5xx).
     """
+    names = {base.__name__ for base in type(error).__mro__}
+    if isinstance(error, TimeoutError | ConnectionError) or names & _BLIP_NAMES:
+        return True
+    status = _status(error)
+    if status is not None:
+        return status in _BLIP_STATUSES
+    return isinstance(error, OSError) and error.errno in _BLIPS
+
+
+def _status(error: BaseException) -> int | None:
+    """Return the HTTP status behind an error, where the error or its cause has one."""
+    response = getattr(error.__cause__, "response", None)
+    metadata = response.get("ResponseMetadata", {}) if isinstance(response, dict) else {}
+    known = (metadata.get("HTTPStatusCode"), *(getattr(error, n, None) for n in ("code", "status")))
+    return next((int(str(code)) for code in known if str(code or "").isdigit()), None)
+
+
+def _short(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:200] if lines else type(error).__name__
+
+
+def _open(root: str) -> tuple[Any, str]:
+    """Return the file system and the path of a URL."""
+    import fsspec
+
+    scheme = root.partition("://")[0]
+    options: dict[str, Any] = {"use_listings_cache": False}
+    if scheme in _S3:
+        settings = {"connect_timeout": 10, "read_timeout": 30, "max_pool_connections": 32}
+        retries = {"mode": "standard", "total_max_attempts": REQUESTS}
+        options["config_kwargs"] = {**settings, "retries": retries}
     try:
-        lock = os.open(copy / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    try:
-        fcntl.flock(lock, kind | fcntl.LOCK_NB)
-        if os.path.samestat(os.fstat(lock), (copy / _LOCK).stat()):
-            return lock
-    except (BlockingIOError, FileNotFoundError):  # it is being removed, or was
-        pass
-    os.close(lock)
-    return None
-
-
-def _close(locks: dict[Path, int]) -> None:
-    while locks:
-        os.close(locks.popitem()[1])
-
-
-def limit_bytes() -> float:
-    """Return how much the copies of a storage may take: `RAXALIGN_CACHE_GIB`, which `run.cache_gib`
-    sets for the workers of a grid.
-    """
-    try:
-        return float(os.environ.get(CACHE_GIB) or DEFAULT_GIB) * 2**30
-    except ValueError:
-        return DEFAULT_GIB * 2**30
-
-
-def _size(folder: Path) -> int:
-    return sum(PosixFiles(str(folder)).names("").values())
+        files, base = fsspec.url_to_fs(root, **options)
+    except ImportError as error:
+        extra = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}.get(scheme)
+        remedy = f"pip install 'raxalign[{extra}]'" if extra else str(error)
+        raise DependencyError(
+            f"{root}: {scheme}:// needs a library that is not installed: {remedy}"
+        ) from error
+    except (ValueError, OSError) as error:
+        raise StorageError(
+            f"{root}: is not a storage ({error}). Give a folder, or a URL of the form"
+            f" {', '.join(_FORMS)}, or of another file system of fsspec that can be written"
+        ) from error
+    if scheme in _S3:
+        files.retries = REQUESTS
+    return files, base.rstrip("/")

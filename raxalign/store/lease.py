@@ -44,7 +44,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from raxalign.errors import LeaseLost, StorageError
-from raxalign.store._filesystem import Files
 from raxalign.store.alive import (
     DAY_SECONDS,
     beating,
@@ -52,6 +51,7 @@ from raxalign.store.alive import (
     process_of,
     temporary_name,
 )
+from raxalign.store.disk import Files
 from raxalign.store.sealed import recorded, seal, unseal
 
 BEAT, LOOK = 20.0, 1.0

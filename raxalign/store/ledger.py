@@ -12,14 +12,15 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import takewhile
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
 from raxalign.errors import DamagedArtifact, RaxalignError, StorageError
 from raxalign.lazy import pa, pq
-from raxalign.store._filesystem import Files, Published, damaged, staging, told
-from raxalign.store.artifacts import FileEntry, compare, file_entry
+from raxalign.store.artifacts import FileEntry
+from raxalign.store.disk import Files, Published
 from raxalign.store.files import files_of
 from raxalign.store.key import checked, digest, is_name
 from raxalign.store.sealed import FORM, recorded, seal, unseal
@@ -213,19 +214,22 @@ class Ledger:
         if record.get("key", key) != key or record.keys() & {"predictions", "parquet"}:
             raise ValueError(f"{key}: a record has its own key, and no field called predictions")
         path, data = _path(key), None if predictions is None else _to_parquet(predictions)
-        entry = None if data is None else file_entry(data)
+        entry = None if data is None else FileEntry.of(data)
         # an earlier version, which requires `predictions`, finds none and no fault
         sealed = seal({"key": key, **record, "predictions": None, "parquet": entry and vars(entry)})
         try:
             unseal(sealed, _Evaluation)
         except ValueError as error:
             raise RaxalignError(f"{record.get('task', key)}: its record {error}") from error
-        with staging(self._storage, path) as staged:
-            with told(f"{self._storage.root}/{path}", "write"):
+
+        def fill(staged: Path) -> Published:
+            with StorageError.told(f"{self._storage.root}/{path}", "write"):
                 if data is not None:
                     (staged / PREDICTIONS).write_bytes(data)
                 (staged / EVALUATION).write_bytes(sealed)
-            self._storage.publish(staged, path, EVALUATION, _version(entry))
+            return Published(EVALUATION, sealed, _version(entry), (PREDICTIONS,))
+
+        self._storage.publish(path, fill)
 
     def predictions(self, key: str) -> pa.Table | None:
         """Return the predictions of an evaluation that has any. Raises `DamagedArtifact`."""
@@ -236,10 +240,10 @@ class Ledger:
         folder, problem = self._storage.fetch(
             _path(key),
             Published(EVALUATION, seen, _version(entry), (name,)),
-            lambda place: compare(place / name, entry),
+            lambda place: entry.problem(place / name),
         )
         if problem is None:
-            with told(str(folder), "read"):
+            with StorageError.told(str(folder), "read"):
                 data = pa.py_buffer((folder / name).read_bytes())
             try:
                 return pa.ipc.open_file(data).read_all() if name == ARROW else _from_parquet(data)
@@ -298,7 +302,7 @@ class Ledger:
 
     def _set_aside(self, key: str, problem: str, seen: bytes) -> DamagedArtifact:
         name, then = f"ledger-{key}", " and counts as not done"
-        return damaged(self._storage, f"{_path(key)}/{EVALUATION}", name, problem, seen, then)
+        return self._storage.damaged(f"{_path(key)}/{EVALUATION}", name, problem, seen, then)
 
 
 def _path(key: str) -> str:

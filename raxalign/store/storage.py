@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from raxalign.errors import DataError, StorageError
-from raxalign.store._filesystem import Files
+from raxalign.store.alive import abandoned, temporary_name
 from raxalign.store.artifacts import ArtifactStore, Manifest, Sha256
-from raxalign.store.files import files_of, local_cache
+from raxalign.store.disk import Cache, Files
+from raxalign.store.files import files_of
 from raxalign.store.key import file_digest
 from raxalign.store.lease import Locks
 from raxalign.store.ledger import Ledger
@@ -125,6 +126,11 @@ class FileDigests:
         return {}
 
 
+_PLACES = (
+    *(".", "ledger", "failures", "plans", "looks", "studies", "studies/*"),
+    *("artifacts/*/*", "locks/*", "locks/*/*"),
+)
+"""The folders of a storage on a file system that temporaries are made in; a cache is small."""
 _TOP, _MARKER = "dropped", "dropped.json"
 
 
@@ -267,7 +273,27 @@ class Storage:
         (``RAXALIGN_CACHE``).
         """
         root = self.root
-        return local_cache(root) if self.is_remote else Path(root.removeprefix("file://"))
+        return Cache.folder_of(root) if self.is_remote else Path(root.removeprefix("file://"))
+
+    def abandoned(self) -> list[Path]:
+        """Return the local files and folders that dead processes left half-written."""
+        return abandoned(self.files.local, ("**",) if self.is_remote else _PLACES)
+
+    def check_writable(self) -> None:
+        """Write, read and remove a small file; raises `StorageError` with what prevents it. It is
+        tried once: who starts a grid should not wait for a wrong endpoint. A bucket is never made.
+        """
+        files, name, data = files_of(self.root, waits=()), temporary_name("writable"), b"raxalign"
+        kept = b""
+        try:
+            files.write(name, data)
+            with suppress(FileNotFoundError):
+                kept = files.read(name)
+            files.delete(name)
+        except StorageError as error:  # what the test file is called means nothing to a user
+            raise StorageError(str(error).replace(f"/{name}", "")) from error
+        if kept != data:
+            raise StorageError(f"{files.root}: a test file could not be read back")
 
     def drop(self, kind: str, key: str, why: str) -> int:
         """Remove an artifact and leave a record of why it is not kept; returns the bytes that it

@@ -26,7 +26,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from raxalign.errors import ResourceError, StorageError
-from raxalign.store.alive import SCRATCH, SHORT, discard, left_by_dead, maker_name
+from raxalign.store.alive import ScratchFolders, maker_name
 from raxalign.store.files import split_place
 from raxalign.store.lease import Holder, Locks
 from raxalign.sweep.events import Hear, Said
@@ -230,10 +230,7 @@ def scratch_folder(root: str, address: str | None) -> str:
     """
     if address:
         return f"{root}/ray/{maker_name()}"
-    place = os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()
-    for left in left_by_dead(Path(place)):
-        discard(left)
-    return tempfile.mkdtemp(prefix=f"{SCRATCH}{maker_name()}-", dir=place)
+    return ScratchFolders.make(Path(os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()))
 
 
 def remove_scratch(place: str) -> None:
@@ -242,7 +239,7 @@ def remove_scratch(place: str) -> None:
         storage, name = split_place(place)
         storage.remove(name)
     with suppress(OSError):  # last: what still runs would make a folder of this name
-        _link(place).unlink()
+        ScratchFolders.link(place).unlink()
 
 
 _ENVIRONMENT = {
@@ -404,7 +401,7 @@ def _short_name(scratch: str) -> str:
     """Give the scratch folder of this machine a short name, since a socket's path has at most 107
     bytes. Raises `ResourceError` where that cannot be, or the folder has no room for Ray's files.
     """
-    link = _link(scratch)
+    link = ScratchFolders.link(scratch)
     try:
         link.symlink_to(scratch)
     except OSError as error:
@@ -418,11 +415,6 @@ def _short_name(scratch: str) -> str:
             " room, or name another folder with TMPDIR"
         )
     return f"{link}/ray"  # Ray opens it to everybody, but not what it is in
-
-
-def _link(scratch: str) -> Path:
-    """Return where the short name of a scratch folder is, if it has one."""
-    return SHORT / f"{SCRATCH}{scratch[-8:]}"
 
 
 def _require_listener(address: str) -> None:

@@ -28,7 +28,6 @@ from raxalign.plan.trial import Trial
 from raxalign.plan.values.retention import Keeping, below, made_again
 from raxalign.printing import counted, lasting, past_buffer, to_stderr
 from raxalign.store.alive import discard, endings, maker_name
-from raxalign.store.files import abandoned, check_writable
 from raxalign.store.storage import Storage
 from raxalign.sweep.events import Began, Event, Hear, JobEnded, Over, Planned
 from raxalign.sweep.job import Job
@@ -160,7 +159,7 @@ def run_whole(opened: Opened, plan: Plan, studies: Sequence[Study]) -> Ended:
 
     Raises `RaxalignError` with all faults of the data files, before anything is started.
     """
-    for left in abandoned(opened.storage.files):
+    for left in opened.storage.abandoned():
         discard(left)
     named = _run_named(opened, plan) if plan.trials else Ended(plan, 0, 0, {})
     if not studies:
@@ -277,7 +276,7 @@ def _checked(opened: Opened, plan: Plan) -> Job:
     settings, storage = opened.run, opened.storage
     if found := LocalData(plan).obstacles(storage):
         raise RaxalignError("\n".join(found))
-    check_writable(storage.root)
+    storage.check_writable()
     for file in plan.plugins:
         file.refuse_changed()
     read = LocalData(plan).files(done=storage.ledger.keys(), memory=storage.local / "read")

@@ -29,7 +29,8 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.stored import StoredPlans
 from raxalign.printing import lasting, masked
 from raxalign.stages import Workshop
-from raxalign.store.files import CACHE_GIB, files_of, split_place
+from raxalign.store.disk import Cache
+from raxalign.store.files import files_of, split_place
 from raxalign.store.sealed import recorded, seal, unseal
 from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime
@@ -135,7 +136,7 @@ class Job:
                 " Mount one shared file system at that path on all machines, or give an object"
                 " store (--storage s3://...)"
             )
-        os.environ.update({**self.thread_limits, CACHE_GIB: str(self.cache_gib)})
+        os.environ.update({**self.thread_limits, Cache.GIB: str(self.cache_gib)})
         runtime = Runtime(
             self._take_share() if trains else "cpu",
             rank=rank,

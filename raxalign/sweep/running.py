@@ -20,14 +20,13 @@ from ray import cloudpickle, tune
 from ray.tune.schedulers import FIFOScheduler
 from ray.tune.search import Searcher
 
-from raxalign.errors import DISK_FULL, ResourceError, StorageError
+from raxalign.errors import ResourceError, StorageError
 from raxalign.plan.estimates import Times
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.stored import StoredPlans
 from raxalign.plan.trial import Trial
 from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.files import check_writable
 from raxalign.sweep import events
 from raxalign.sweep.cluster import Room, joined, require_daemons
 from raxalign.sweep.events import Hear, Over, Said
@@ -300,9 +299,9 @@ class Sweep:
         """Start nothing more where the storage is full or cannot be written: it would train and be
         lost. What runs goes on.
         """
-        if DISK_FULL not in error:
+        if StorageError.DISK_FULL not in error:
             try:
-                check_writable(self._job.storage.root)
+                self._job.storage.check_writable()
             except StorageError as found:
                 error = str(found)
             else:

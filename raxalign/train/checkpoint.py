@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import with_config
 
 from raxalign.lazy import torch
-from raxalign.store.alive import maker_name, process_of
+from raxalign.store.alive import abandoned, discard, temporary_name
 from raxalign.store.artifacts import Sha256, as_umask_says
 from raxalign.store.key import file_digest
 from raxalign.store.sealed import seal, unseal
@@ -117,21 +117,25 @@ def write_checkpoint(folder: Path, step: int, checkpoint: Checkpoint) -> None:
     from safetensors.torch import save_file
 
     folder.mkdir(parents=True, exist_ok=True)
-    final, aside = folder / f"step-{step:08d}", folder / f".{maker_name()}.part"
-    for left in folder.glob(".*.part"):
-        if left == aside or process_of(left.name[1 : -len(".part")]) is False:
-            shutil.rmtree(left, ignore_errors=True)
+    final = folder / f"step-{step:08d}"
+    aside = folder / temporary_name(final.name)
+    for left in abandoned(folder):
+        discard(left)
     aside.mkdir()
-    for name, tensors in ((_STATE, checkpoint.tensors), (_BEST, checkpoint.best)):
-        if tensors is not None:
-            save_file({key: tensor.contiguous() for key, tensor in tensors.items()}, aside / name)
-    as_umask_says(aside)
-    files = {path.name: file_digest(path) for path in sorted(aside.iterdir())}
-    (aside / _RECORD).write_bytes(seal({**checkpoint.record, "files": files}))
-    for file in aside.iterdir():
-        _sync(file)
     fingerprint = checkpoint.record["fingerprint"]
-    _publish(aside, final, fingerprint)
+    try:
+        for name, tensors in ((_STATE, checkpoint.tensors), (_BEST, checkpoint.best)):
+            if tensors is not None:
+                kept = {key: tensor.contiguous() for key, tensor in tensors.items()}
+                save_file(kept, aside / name)
+        as_umask_says(aside)
+        files = {path.name: file_digest(path) for path in sorted(aside.iterdir())}
+        (aside / _RECORD).write_bytes(seal({**checkpoint.record, "files": files}))
+        for file in aside.iterdir():
+            _sync(file)
+        _publish(aside, final, fingerprint)
+    finally:
+        discard(aside)
     _sync(folder)
     for old in _steps(folder):
         if old.name < final.name or not _is_of(old, fingerprint):

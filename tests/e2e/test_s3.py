@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from raxalign.plan.trial import Trial
-from raxalign.store._filesystem import Files
+from raxalign.store.disk import Files
 from raxalign.store.files import files_of
 from raxalign.store.spool import Spool
 from raxalign.store.storage import Storage

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from raxalign.store import files as files_module
+from raxalign.store import disk
 from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.files import CACHE_GIB, Cache, files_of, limit_bytes
+from raxalign.store.disk import Cache
+from raxalign.store.files import files_of
 from raxalign.store.ledger import Ledger
 from tests.fake_bucket import Bucket
 
@@ -29,7 +30,7 @@ def key(number):
 @pytest.fixture
 def root(tmp_path, monkeypatch):
     """A bucket, and a cache that has room for two artifacts and a half."""
-    monkeypatch.setenv(CACHE_GIB, str(27 * KIB / 2**30))
+    monkeypatch.setenv(Cache.GIB, str(27 * KIB / 2**30))
     return f"bucket://{tmp_path}/root"
 
 
@@ -82,7 +83,7 @@ def test_what_another_process_has_open_stays_until_it_is_killed(root):
 
 
 def test_a_process_holds_open_as_many_copies_as_it_may_and_no_more(root, monkeypatch):
-    monkeypatch.setattr(files_module, "_MOST", 3)
+    monkeypatch.setattr(disk, "_MOST", 3)
     store, before = ArtifactStore(root), len(list(Path("/proc/self/fd").iterdir()))
     for number in range(6):
         store.make("pairs", key(number), build)
@@ -129,5 +130,5 @@ def test_a_small_copy_that_was_changed_is_not_used(tmp_path):
 
 
 def test_the_limit_is_fifty_gibibytes(monkeypatch):
-    monkeypatch.delenv(CACHE_GIB, raising=False)
-    assert limit_bytes() == 50 * 2**30
+    monkeypatch.delenv(Cache.GIB, raising=False)
+    assert Cache.limit_bytes() == 50 * 2**30

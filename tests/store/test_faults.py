@@ -15,7 +15,7 @@ import pytest
 from raxalign.errors import StorageError
 from raxalign.store.alive import discard
 from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.files import abandoned, check_writable, files_of
+from raxalign.store.files import files_of
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 from tests.fake_bucket import Bucket
@@ -40,7 +40,7 @@ def build(folder):
 
 def swept(root):
     """Remove what dead processes left; returns how much that was."""
-    found = abandoned(files_of(root))
+    found = Storage(root).abandoned()
     for path in found:
         discard(path)
     return len(found)
@@ -61,7 +61,7 @@ def test_a_process_killed_while_it_builds_leaves_nothing_usable(shared, tmp_path
     store = ArtifactStore(shared)
     with start(program, shared, KEY) as process:
         assert process.stdout.readline() == "building\n"
-        assert abandoned(files_of(store.root)) == [], "a living process keeps its temporaries"
+        assert Storage(store.root).abandoned() == [], "a living process keeps its temporaries"
         process.kill()
     assert not store.has("pairs", KEY)
     assert list(store.keys()) == []
@@ -257,7 +257,7 @@ def test_a_read_only_storage_can_be_read_and_says_that_it_cannot_be_written(smal
     assert store.verify("pairs", KEY)
     assert ledger.keys() == {"first"}
     for write in (
-        lambda: check_writable(str(small_disk)),
+        lambda: Storage(str(small_disk)).check_writable(),
         lambda: store.make("pairs", "cd" * 32, build),
         lambda: ledger.write("second", {"scores": []}, None),
         lambda: ledger.fail("trial", {"message": "x"}),
@@ -278,7 +278,7 @@ def test_a_root_that_is_a_file_says_so(tmp_path):
     assert not store.has("pairs", KEY)
     assert ledger.keys() == set()
     for write in (
-        lambda: check_writable(root),
+        lambda: Storage(root).check_writable(),
         lambda: store.make("pairs", KEY, build),
         lambda: ledger.write("first", {"scores": []}, None),
     ):
@@ -287,7 +287,7 @@ def test_a_root_that_is_a_file_says_so(tmp_path):
 
 
 def test_a_writable_storage_is_made_and_left_empty(root, tmp_path):
-    check_writable(root)
+    Storage(root).check_writable()
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
@@ -320,11 +320,12 @@ def test_what_another_process_has_repaired_is_not_set_aside(tmp_path):
     store, files = ArtifactStore(str(tmp_path)), files_of(str(tmp_path))
     store.make("pairs", KEY, build)
     path, before = f"artifacts/pairs/ab/{KEY}", b"the damaged manifest of before"
-    assert files.set_aside(path, "manifest.json", "pairs", before) is None
+    said = str(files.damaged(f"{path}/manifest.json", "pairs", "is damaged", before))
+    assert said.endswith("Another process has set it aside.")
     assert store.verify("pairs", KEY)
 
 
 def test_a_root_that_cannot_be_made_is_named_without_the_file_of_the_test():
     remedy = r"give another storage \(--storage or RAXALIGN_STORAGE\)"
     with pytest.raises(StorageError, match=rf"^/proc/raxalign: cannot write: .*{remedy}"):
-        check_writable("/proc/raxalign")
+        Storage("/proc/raxalign").check_writable()

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from raxalign.errors import DamagedArtifact, RaxalignError, StorageError
-from raxalign.store._filesystem import staging
-from raxalign.store.artifacts import file_entry
+from raxalign.store.artifacts import FileEntry
+from raxalign.store.disk import Published
 from raxalign.store.files import files_of
 from raxalign.store.key import digest
 from raxalign.store.ledger import Ledger
@@ -187,11 +187,15 @@ def test_predictions_of_an_earlier_version_are_compared_with_their_digest_and_st
     with pa.ipc.new_file(sink, TABLE.schema) as writer:
         writer.write_table(TABLE)
     data = sink.getvalue().to_pybytes()
-    entry, storage = file_entry(data), files_of(root)
-    with staging(storage, f"ledger/{KEY}") as staged:
+    entry, storage = FileEntry.of(data), files_of(root)
+    sealed = seal(RECORD | {"predictions": vars(entry)})
+
+    def fill(staged):
         (staged / "predictions.arrow").write_bytes(data if whole else data[:-1] + b"x")
-        (staged / "evaluation.json").write_bytes(seal(RECORD | {"predictions": vars(entry)}))
-        storage.publish(staged, f"ledger/{KEY}", "evaluation.json", digest(entry.sha256))
+        (staged / "evaluation.json").write_bytes(sealed)
+        return Published("evaluation.json", sealed, digest(entry.sha256), ("predictions.arrow",))
+
+    assert storage.publish(f"ledger/{KEY}", fill)
     ledger, before = Ledger(root), storage.names("ledger")
     assert ledger.read(KEY) == RECORD
     if whole:

@@ -23,7 +23,7 @@ from raxalign.printing import printable
 from raxalign.store import lease, spool
 from raxalign.store import ledger as ledger_module
 from raxalign.store import storage as storage_module
-from raxalign.store.artifacts import Manifest, file_entry
+from raxalign.store.artifacts import FileEntry, Manifest
 from raxalign.store.lease import Held
 from raxalign.store.ledger import Ledger
 from raxalign.store.sealed import seal, unseal
@@ -237,7 +237,7 @@ def test_predictions_that_are_no_whole_table_under_their_own_digest_are_damage(
     ledger.write(key, {"scores": []}, None)
     file = tmp_path / "ledger" / key / f"predictions.{suffix}"
     file.write_bytes(data)
-    record = {"key": key, "scores": [], "predictions": None, field: vars(file_entry(data))}
+    record = {"key": key, "scores": [], "predictions": None, field: vars(FileEntry.of(data))}
     (file.parent / "evaluation.json").write_bytes(seal(record))
     with pytest.raises(DamagedArtifact, match=rf"predictions\.{suffix} is not a whole table"):
         ledger.predictions(key)

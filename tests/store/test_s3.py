@@ -4,8 +4,9 @@ import pytest
 
 from raxalign.errors import StorageError
 from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.files import check_writable, files_of
+from raxalign.store.files import files_of
 from raxalign.store.ledger import Ledger
+from raxalign.store.storage import Storage
 from tests.aws import BUCKET, SETTINGS
 
 
@@ -59,7 +60,7 @@ def test_a_body_that_comes_byte_by_byte_is_given_up_and_a_slow_one_is_not(
     files = files_of(root)
     files.write("one", b"1" * 1_500_000)
     monkeypatch.setattr("raxalign.store.files._STALL", 1.0)
-    monkeypatch.setattr("raxalign.store._connection.WAITS", ())
+    monkeypatch.setattr("raxalign.store.files.WAITS", ())
     proxy.pace = 100_000
     assert len(files.read("one")) == 1_500_000
     proxy.pace = 1
@@ -91,7 +92,7 @@ def test_without_credentials_the_message_names_them(root, monkeypatch, tmp_path)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(StorageError, match=r"no credentials were found.*AWS_ACCESS_KEY_ID"):
-        check_writable(root)
+        Storage(root).check_writable()
 
 
 @pytest.mark.parametrize("act", ["check", "make", "write", "list", "read"])
@@ -99,7 +100,7 @@ def test_a_bucket_is_never_made(proxy, act):
     root = "s3://no-such-bucket/raxalign"
     files = files_of(root)
     acts = {
-        "check": lambda: check_writable(root),
+        "check": lambda: Storage(root).check_writable(),
         "make": lambda: ArtifactStore(root).make("pairs", key(1), build),
         "write": lambda: files.write("one", b"1"),
         "list": lambda: Ledger(root).keys(),
@@ -109,7 +110,7 @@ def test_a_bucket_is_never_made(proxy, act):
         acts[act]()
     assert not [path for method, path in proxy.requests if (method, path) == ("PUT", "/no-such")]
     with pytest.raises(StorageError, match="no bucket"):
-        check_writable(root)
+        Storage(root).check_writable()
 
 
 def test_listings_are_not_remembered(root):

@@ -19,8 +19,7 @@ import ray
 
 from raxalign.children import child_environment
 from raxalign.errors import ResourceError, StorageError
-from raxalign.store import alive
-from raxalign.store.alive import maker_name
+from raxalign.store.alive import ScratchFolders, maker_name
 from raxalign.store.lease import Holder, Locks
 from raxalign.store.storage import Storage
 from raxalign.sweep import cluster
@@ -292,7 +291,7 @@ def test_what_dead_processes_left_is_removed_and_a_living_ones_folder_is_kept(te
 
 
 def test_short_names_of_dead_processes_go_also_where_their_folders_are_gone(temporary, monkeypatch):
-    monkeypatch.setattr(alive, "SHORT", short := temporary / "short")
+    monkeypatch.setattr(ScratchFolders, "SHORT", short := temporary / "short")
     short.mkdir()
     dangling, other = short / "raxalign-ray-a", short / "raxalign-ray-b"
     dangling.symlink_to(temporary / "gone" / f"raxalign-ray-{ended_process()}-abc")

@@ -83,12 +83,12 @@ def test_one_that_is_removed_while_it_is_read_gives_way_to_the_one_it_was_remove
 
 
 def test_what_a_dead_process_was_writing_goes_and_what_a_living_one_writes_stays(tmp_path):
-    code = "from raxalign.store.alive import maker_name; print(maker_name())"
+    code = "from raxalign.store.alive import temporary_name; print(temporary_name('step'))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    (tmp_path / f".{done.stdout.strip()}.part").mkdir()
-    (tmp_path / ".0badcafe-1-1.part").mkdir()
+    (tmp_path / done.stdout.strip()).mkdir()
+    (tmp_path / ".tmp-step-0badcafe-1-1-abcdef01").mkdir()
     write(tmp_path, 10)
-    assert there(tmp_path) == [".0badcafe-1-1.part", "step-00000010"]
+    assert there(tmp_path) == [".tmp-step-0badcafe-1-1-abcdef01", "step-00000010"]
 
 
 def of_a_layer(folder):
