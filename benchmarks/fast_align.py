@@ -23,12 +23,11 @@ import numpy as np
 from benchmarks.sentences import phrasebook_pairs, tatoeba
 from benchmarks.table import Row, at_most, children, in_turn, named, show, spread
 from raxalign.corpora.text.dataset import read_table
-from raxalign.pairing.aligners.base import AlignerInputs, Links, WordAligner
+from raxalign.pairing.aligners.base import AlignerInputs, WordAligner
 from raxalign.pairing.aligners.eflomal import Eflomal
 from raxalign.pairing.aligners.fast_align import FastAlign
-from raxalign.pairing.gold import count_links
-from raxalign.pairing.pharaoh import read_marked
-from raxalign.pairing.symmetrize import symmetrize_links
+from raxalign.pairing.gold import LinkCounts
+from raxalign.pairing.links import Links
 from raxalign.pairing.words import Words
 
 BUDGET = 3.0
@@ -49,7 +48,7 @@ def sentences(data: Path | None, count: int) -> tuple[list[list[str]], list[list
 
 def gold(data: Path) -> tuple[Links, Links]:
     """The sure and the possible links of the Hansards, which count from 1."""
-    links, possible = read_marked(data / "gold-links" / "enfr.gold")
+    links, possible = Links.read_marked(data / "gold-links" / "enfr.gold")
     links = Links(links.offsets, links.src - 1, links.tgt - 1)
     sure = np.flatnonzero(~possible)
     return Links.from_codes(np.sort(links.codes()[sure]), len(links)), links
@@ -70,8 +69,10 @@ def error_rate(kind: type[WordAligner], data: Path, threads: int) -> float:
     french = Words.of([t.split() for _, t in hansards] + list(tatoeba(data, "fr", "fr")))
     sure, possible = gold(data)
     forward, reverse = run(kind, english, french, threads)
-    found = symmetrize_links(forward.part(0, len(sure)), reverse.part(0, len(sure)), "intersection")
-    return round(count_links(found, sure, possible).scores()["alignment_error_rate"], 4)
+    found = Links.symmetrized(
+        forward.part(0, len(sure)), reverse.part(0, len(sure)), "intersection"
+    )
+    return round(LinkCounts.of(found, sure, possible).scores()["alignment_error_rate"], 4)
 
 
 def main() -> None:

@@ -53,14 +53,14 @@ def ours(encoder: Path, pairs: Path, options: argparse.Namespace) -> Run:
     """
     from raxalign.encoders.models.transformer import TransformerEncoder
     from raxalign.methods.base import MethodInputs
+    from raxalign.methods.families.rows import Bitexts
     from raxalign.methods.finetune import Finetune
-    from raxalign.methods.rows.sentences import read_linked_rows
     from raxalign.train.runtime import Runtime
 
     clock, steps = clock_of(options.threads), options.steps
     loaded, losses, marks = TransformerEncoder.from_folder(encoder), [], []
     start = clock()
-    rows = read_linked_rows(loaded, {"de": pairs}, "en", 128)
+    rows = Bitexts.read_linked(loaded, {"de": pairs}, "en", 128)
     tokenising = (clock() - start) / len(rows) * steps * options.batch
 
     def report(

@@ -97,7 +97,7 @@ def tatoeba(data: Path, lang: str, side: str) -> Iterator[list[str]]:
 def write_pairs(folder: Path, rows: Iterable[tuple[Any, ...]]) -> Path:
     """Write a word-pair dataset: ids, words of both sides, links of both sides."""
     from raxalign.corpora.text.dataset import DatasetWriter
-    from raxalign.pairing.schema import pairs_schema
+    from raxalign.pairing.build import pairs_schema
 
     names = pairs_schema().names
     with DatasetWriter(folder, pairs_schema(), {}) as writer:

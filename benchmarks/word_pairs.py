@@ -34,13 +34,11 @@ from benchmarks.table import ROUNDS, Row, at_least, at_most, show, spread
 from raxalign.corpora.text.dataset import DatasetWriter, read_table
 from raxalign.corpora.text.sentences import sentence_columns
 from raxalign.pairing.aligners import eflomal
-from raxalign.pairing.aligners.base import AlignerInputs, Links
+from raxalign.pairing.aligners.base import AlignerInputs
 from raxalign.pairing.build import (
     LinkRecipe,
-    build_heldout,
-    build_training,
 )
-from raxalign.pairing.pharaoh import write_links
+from raxalign.pairing.links import Links
 
 HELDOUT = 1024
 SCHEMA = pa.schema({"id": pa.int64(), **sentence_columns("src"), **sentence_columns("tgt")})
@@ -77,8 +75,8 @@ def make(folder: Path, n: int, mean_words: int) -> None:
         pair = (place, own) if explained == "tgt" else (own, place)
         offsets = np.concatenate([[0], np.cumsum(lengths[explained])])
         everything = Links(offsets, *(positions.astype(np.int32) for positions in pair))
-        write_links(folder / f"run.{name}", everything)
-        write_links(folder / f"training.{name}", everything.part(2 * HELDOUT, len(everything)))
+        everything.write(folder / f"run.{name}")
+        everything.part(2 * HELDOUT, len(everything)).write(folder / f"training.{name}")
 
 
 def sentences(random: np.random.Generator, lengths: np.ndarray) -> tuple[pa.Array, ...]:
@@ -117,12 +115,12 @@ def measure(folder: Path) -> None:
     seconds = {"sentences_alone": clock(lambda: copy(folder / "training", folder / "copy"))}
     leave_out_program(folder, "training")
     seconds["training"] = clock(
-        lambda: build_training(folder / "training", recipe, workplace, folder / "pairs")
+        lambda: recipe.build_training(folder / "training", workplace, folder / "pairs")
     )
     leave_out_program(folder, "run")
     sources = folder / "heldout", folder / "training"
-    build = lambda: build_heldout(  # noqa: E731
-        *sources, recipe, workplace, folder / "run", keep_training=True
+    build = lambda: recipe.build_heldout(  # noqa: E731
+        *sources, workplace, folder / "run", keep_training=True
     )
     seconds["heldout_run"] = clock(build)
     print(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from raxalign.corpora.readers.dictionary import read_dictionary
+from raxalign.corpora.readers.dictionary import DictionaryFile
 from raxalign.plan.load import Opened
 
 
@@ -28,7 +28,7 @@ def write_entries(smallest: Opened, folder: Path) -> bool:
     folder.mkdir(parents=True, exist_ok=True)
     for name, place in smallest.plan.stages[key].locations.items():
         label = f"{name.rpartition('/')[2]}-{smallest.plan.pivot}"
-        read = ((src.lower(), tgt.lower()) for src, tgt in read_dictionary(Path(place)))
+        read = ((src.lower(), tgt.lower()) for src, tgt in DictionaryFile.lines(Path(place)))
         kept = [
             f"{src} {tgt}\n"
             for src, tgt in dict.fromkeys(read)

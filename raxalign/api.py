@@ -19,7 +19,7 @@ from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.results import rows
 from raxalign.printing import to_stderr
 from raxalign.report.compared import FIELDS, comparison_rows
-from raxalign.single.evaluate import EvaluateRequest, evaluate_encoder
+from raxalign.single.evaluate import EvaluateRequest
 from raxalign.single.place import storage_of
 
 Grid = Opened | Path | str | Mapping[str, Any]
@@ -190,7 +190,7 @@ def word_pairs(
     Raises:
         RaxalignError: an option or the data is wrong, or `out` is there already.
     """
-    from raxalign.single.align import PairsRequest, make_pairs
+    from raxalign.single.align import PairsRequest
 
     request = PairsRequest(
         source,
@@ -208,7 +208,7 @@ def word_pairs(
         overlap,
     )
     with PluginFile.visible(PluginFile.open(Path(path)) for path in plugins):
-        return make_pairs(request, Path(out), storage=storage_of(storage), threads=threads)
+        return request.make(Path(out), storage=storage_of(storage), threads=threads)
 
 
 def align(
@@ -249,14 +249,14 @@ def align(
     Raises:
         RaxalignError: an option or the data is wrong, or `out` is there already.
     """
-    from raxalign.single.align import AlignRequest, make_aligned
+    from raxalign.single.align import AlignRequest
 
     folders = {lang: Path(folder).expanduser().absolute() for lang, folder in pairs.items()}
     request = AlignRequest(
         method, _texts(options), encoder, folders, pivot, seed, device, threads, precision
     )
     with PluginFile.visible(PluginFile.open(Path(path)) for path in plugins):
-        return make_aligned(request, Path(out), storage=storage_of(storage))
+        return request.make(Path(out), storage=storage_of(storage))
 
 
 def evaluate(
@@ -290,7 +290,7 @@ def evaluate(
     request = EvaluateRequest(
         encoder, tuple(tasks), tuple(languages), seed, device, threads, precision
     )
-    found, _ = evaluate_encoder(_current(grid), request)
+    found, _ = request.evaluate(_current(grid))
     return as_table(found, RESULTS)
 
 

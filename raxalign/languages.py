@@ -98,16 +98,13 @@ class Language:
         return next((name for name in names if "Unknown language" not in name), self.code)
 
 
-WITHOUT_SEGMENTER = (
-    "divide its text into words yourself and set `pretokenized: true` for it under"
-    " `corpus.by_language`, or set `segmentation: characters`"
-)
-"""What to do about a language without a segmenter."""
-
-
-def no_segmenter(code: str) -> str:
-    """Return that a language has no segmenter, and which languages have one."""
-    return f"there is no segmenter for {code} (only for {', '.join(SEGMENTERS)})"
+def no_segmenter(code: str) -> tuple[str, str]:
+    """Return that a language has no segmenter, and which languages have one; and what to do."""
+    return (
+        f"there is no segmenter for {code} (only for {', '.join(SEGMENTERS)})",
+        "divide its text into words yourself and set `pretokenized: true` for it under"
+        " `corpus.by_language`, or set `segmentation: characters`",
+    )
 
 
 def remark(code: str) -> str | None:
@@ -240,6 +237,12 @@ def respelled(label: str, languages: Iterable[str]) -> str:
         if one is not None and other is not None:
             return f"{one}-{other}"
     return label
+
+
+def meant(text: str) -> str:
+    """Return what to write in place of what is not a code: the nearest one, and what codes are."""
+    near = nearest_code(text)
+    return f"did you mean {near}? {FORM}" if near else FORM
 
 
 def nearest_code(text: str) -> str | None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from raxalign.corpora.phrases import rows
+from raxalign.corpora import phrasebook as rows
 from tests.hub_server import HubServer
 from tests.tiny import tiny_bert
 

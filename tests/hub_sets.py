@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raxalign.config.grid import Grid
-from raxalign.corpora.phrases import rows
-from raxalign.corpora.readers.download import HttpFile
+from raxalign.corpora import phrasebook as rows
+from raxalign.corpora.opus import HttpFile
 from raxalign.corpora.readers.hub import HubRows
 from raxalign.encoders.models.hub import HubEncoder
 from raxalign.plan.load import remotes

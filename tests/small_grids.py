@@ -12,7 +12,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from raxalign.corpora.phrases import rows
+from raxalign.corpora import phrasebook as rows
 from tests.tiny import tiny_vocabulary
 
 GRIDS = Path(__file__).parents[1] / "grids"

@@ -22,7 +22,7 @@ PACKAGE = Path(raxalign.__file__).parent
 LAYERS = [
     ("lazy",),
     ("arrays", "children", "errors", "languages", "printing", "version"),
-    ("catalog", "caveats", "extras", "losses", "measured", "running", "sample", "waits"),
+    ("catalog", "caveats", "extras", "losses", "measured", "sample", "waits"),
     ("options",),
     ("store", "config", "provenance"),
     ("corpora", "train"),
@@ -64,7 +64,7 @@ LONG_FUNCTIONS = {  # each with its reason
     "cli/_results.py": ("results",),  # likewise
     "cli/_single.py": ("pairs", "power", "align", "evaluate", "export"),  # likewise
     "methods/finetune.py": ("alignment_loss",),  # a formula over tensors
-    "methods/objectives/word_contrast.py": ("word_contrastive_loss",),  # likewise
+    "methods/families/contrast.py": ("word_contrastive_loss",),  # likewise
 }
 
 

@@ -5,7 +5,7 @@ import pickle
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raxalign.running import Sentence, in_text, spaced_out
+from raxalign.corpora.text.words import Sentence, in_text, spaced_out
 
 WORDS = st.lists(st.text("abä。我在ก1.,'", min_size=1, max_size=4), max_size=8)
 

@@ -8,6 +8,7 @@ import pytest
 
 from raxalign.corpora.text.dataset import DatasetWriter, read_table
 from raxalign.corpora.text.sentences import cells, sentence_chunks, sentence_columns
+from raxalign.corpora.text.words import Sentence
 from raxalign.encoders.models import token_means
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.pieces import Pieces
@@ -15,18 +16,12 @@ from raxalign.encoders.models.vocabulary import read_words
 from raxalign.encoders.scratch import Scratch, training_rows
 from raxalign.methods.code_switching import read_switchable
 from raxalign.methods.distillation import Distillation
-from raxalign.methods.rows.sentences import (
-    read_bitexts,
-    read_linked_rows,
-    read_sentence_rows,
-    read_texts,
-)
-from raxalign.methods.statistics.moments import WordReading, linked_vectors
+from raxalign.methods.families.rows import Bitexts, read_texts
+from raxalign.methods.families.word_vectors import WordReading
 from raxalign.pairing.aligners.base import AlignerInputs
 from raxalign.pairing.aligners.simalign import SimAlign
-from raxalign.pairing.schema import full_schema
+from raxalign.pairing.build import full_schema
 from raxalign.pairing.words import Words
-from raxalign.running import Sentence
 from raxalign.tasks.classifiers.examples import Example, Examples, training_parts
 from raxalign.tasks.dictionary_retrieval import mean_vectors
 from raxalign.tasks.taggers.reading import read_tagged
@@ -143,7 +138,7 @@ def translated(encoder, folder):
 
 
 def linked(encoder, folder):
-    list(linked_vectors(encoder, read_table(folder / "pairs"), "de", "en", FIRST, "mean"))
+    list(WordReading(encoder, FIRST, "mean").linked(read_table(folder / "pairs"), "de", "en"))
 
 
 def texts(encoder, folder):
@@ -157,7 +152,7 @@ def rows_of(read):
 ONE_SIDE = (switched, drawn, streamed, retrieved_words, retrieved_sentences, texts)
 ONE_SIDE += (dictionary_contexts, mean_tokens, pretrained)
 BOTH_SIDES = (aligned_words, translated, linked)
-BOTH_SIDES += (*map(rows_of, (read_linked_rows, read_sentence_rows, read_bitexts)),)
+BOTH_SIDES += (*map(rows_of, (Bitexts.read_linked, Bitexts.read_sentences, Bitexts.read)),)
 
 
 @pytest.mark.parametrize("read", ONE_SIDE)
@@ -210,6 +205,6 @@ def test_links_of_running_text_are_those_of_its_words(encoder, root):
     with DatasetWriter(root / "plain", table.schema, {}) as writer:
         writer.write(table.to_pydict())
     folders = (root / "plain", root / "pairs")
-    plain, running = (read_linked_rows(encoder, {"de": f}, "en", 64).links for f in folders)
+    plain, running = (Bitexts.read_linked(encoder, {"de": f}, "en", 64).links for f in folders)
     assert np.array_equal(plain.src, running.src)
     assert len(running.src) == 2

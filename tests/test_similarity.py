@@ -12,11 +12,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from raxalign.similarity import first_pass, measures, neighbors, scaled_vectors, worker_pool
-from raxalign.similarity.measures import MEASURES, hubness, mutual_nearest, scaled, scored
-from raxalign.similarity.neighbors import nearest_neighbors
-from raxalign.similarity.scaled_vectors import Tiling
-from raxalign.similarity.worker_pool import lanes_for, opened, walk
+from raxalign.similarity import measures, neighbors
+from raxalign.similarity.measures import MEASURES, Scaled, hubness
+from raxalign.similarity.neighbors import Tiling, lanes_for, nearest_neighbors, opened, walk
 
 SMALL = Tiling(block_bytes=2048, row_group=4, column_group=4, wide_group=8)
 SIZES = [st.integers(1, most) for most in (30_000, 20, 20, 30)]
@@ -148,8 +146,8 @@ def test_the_first_pass_finds_the_nearest_with_many_ties(n, m, k, seed, tiling):
     """Small whole numbers: many similarities are equal, and their sums are exact."""
     g = torch.Generator().manual_seed(seed)
     x, y = (torch.randint(-2, 3, (size, 3), generator=g).double() for size in (n, m))
-    sides = map(scaled_vectors.ScaledVectors.of, (x, y))
-    found = first_pass.nearest_both(*sides, k, tiling)
+    sides = map(neighbors.ScaledVectors.of, (x, y))
+    found = neighbors.nearest_both(*sides, k, tiling)
     for nearest, similarities in zip(found, (x @ y.T, y @ x.T), strict=True):
         own, others = similarities.shape
         best = similarities.topk(min(k, others), 1).values
@@ -164,7 +162,7 @@ def test_the_first_pass_finds_the_nearest_with_many_ties(n, m, k, seed, tiling):
 def test_vectors_are_read_in_parts(monkeypatch):
     x, y = clouds(90, 70, 4)
     whole = nearest_neighbors(x, y, k=3, tiling=SMALL)
-    for name in ("first_pass._READ", "first_pass._CACHED"):
+    for name in ("neighbors._READ", "neighbors._CACHED"):
         monkeypatch.setattr(f"raxalign.similarity.{name}", 7)
     parts = nearest_neighbors(x, y, k=3, tiling=SMALL)
     assert all(torch.equal(*pair) for pair in zip(parts, whole, strict=True))
@@ -173,8 +171,8 @@ def test_vectors_are_read_in_parts(monkeypatch):
 def test_identical_rows_have_the_index_of_the_first():
     begin = torch.ones(1, 20)
     vectors = torch.cat([begin, torch.cat([begin[:, :19], begin[:, 19:] * 2], 1), begin, begin * 3])
-    assert scaled_vectors.first_twin(vectors).tolist() == [0, 1, 0, 3]
-    assert scaled_vectors.first_twin(vectors.flip(0)).tolist() == [0, 1, 2, 1]
+    assert neighbors.first_twin(vectors).tolist() == [0, 1, 0, 3]
+    assert neighbors.first_twin(vectors.flip(0)).tolist() == [0, 1, 2, 1]
 
 
 @pytest.mark.parametrize("measure", MEASURES)
@@ -257,13 +255,13 @@ def test_scores_of_all_candidates_find_the_same_neighbours(measure):
     x, y = clouds(40, 31, 6)
     forward, backward = nearest_neighbors(x, y, measure=measure, k=3)
     for queries, candidates, found in ((x, y, forward), (y, x, backward)):
-        sides = scaled(queries, candidates, measure)
+        sides = Scaled.of(queries, candidates, measure)
         terms = sides.terms(sides.candidates, 3)
-        assert torch.equal(scored(sides.queries, sides.candidates, terms).argmax(1), found)
+        assert torch.equal(terms.applied(sides.queries @ sides.candidates.T).argmax(1), found)
     if measure == "cosine":
         mutual = [(i, j) for i, j in enumerate(forward.tolist()) if backward[j] == i]
-        assert mutual_nearest(x, y) == mutual
-        assert mutual_nearest(x[:0], y) == []
+        assert Scaled.of(x, y, "cosine").mutual_nearest() == mutual
+        assert Scaled.of(x[:0], y, "cosine").mutual_nearest() == []
 
 
 @pytest.mark.parametrize("measure", ["inverted_softmax", "sinkhorn"])
@@ -287,7 +285,7 @@ def four_threads(monkeypatch):
     """Four threads of PyTorch, and lanes for the smallest work."""
     before = torch.get_num_threads()
     torch.set_num_threads(4)
-    monkeypatch.setattr(worker_pool, "_WORK", 0)
+    monkeypatch.setattr(neighbors, "_WORK", 0)
     yield
     torch.set_num_threads(before)
 
@@ -307,7 +305,7 @@ def test_lanes_divide_the_threads_and_little_work_and_a_device_have_one(four_thr
     few, many = torch.zeros(10, 3), torch.zeros(1, 1).expand(2**15, 2**15)
     assert lanes_for(few, few) == 4
     assert lanes_for(few.to("meta"), few.to("meta")) == 1
-    monkeypatch.setattr(worker_pool, "_WORK", 301)
+    monkeypatch.setattr(neighbors, "_WORK", 301)
     assert lanes_for(few, few) == 1
     for threads, expected in {1: 1, 2: 2, 3: 3, 4: 4, 5: 1, 6: 3, 16: 4}.items():
         monkeypatch.setattr(torch, "get_num_threads", lambda number=threads: number)

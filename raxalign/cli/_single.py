@@ -53,7 +53,7 @@ def pairs(
             corpus.
     """
     from raxalign.catalog import PluginFile
-    from raxalign.single.align import PairsRequest, make_pairs
+    from raxalign.single.align import PairsRequest
     from raxalign.single.place import storage_of
 
     request = PairsRequest(
@@ -72,13 +72,8 @@ def pairs(
         overlap,
     )
     with PluginFile.visible(PluginFile.open(path) for path in plugins or ()):
-        notes = make_pairs(
-            request,
-            out,
-            storage=storage_of(storage),
-            export_links=export_links,
-            threads=threads,
-            tell=tell,
+        notes = request.make(
+            out, storage=storage_of(storage), export_links=export_links, threads=threads, tell=tell
         )
     tell(
         f"{notes['sentence_pairs']:,} sentence pairs, {notes['without_links']:,} of them without a"
@@ -108,10 +103,10 @@ def aer(
         links_one_based: LINKS counts words from 1.
         swap: GOLD has its two sides in the opposite order.
     """
-    from raxalign.single.aer import ErrorRateRequest, error_rate
+    from raxalign.single.aer import ErrorRateRequest
 
     request = ErrorRateRequest(links, gold, format, int(one_based), int(links_one_based), swap)
-    for name, value in error_rate(request, tell=tell).items():
+    for name, value in request.scores(tell=tell).items():
         print_out(f"{name:<9}  {value:.4f}" if isinstance(value, float) else f"{name:<9}  {value}")
 
 
@@ -169,7 +164,7 @@ def align(
         precision: Products inside the encoder, as `run.precision` of a grid.
     """
     from raxalign.catalog import PluginFile
-    from raxalign.single.align import AlignRequest, make_aligned
+    from raxalign.single.align import AlignRequest
     from raxalign.single.place import storage_of
 
     request = AlignRequest(
@@ -184,7 +179,7 @@ def align(
         precision,
     )
     with PluginFile.visible(PluginFile.open(path) for path in plugins or ()):
-        notes = make_aligned(request, out, storage=storage_of(storage))
+        notes = request.make(out, storage=storage_of(storage))
     for told in Caveats.said(method, notes):
         tell(f"note: {told}")
     print_out(str(out))
@@ -223,13 +218,13 @@ def evaluate(
     from raxalign.plan.load import open_grid
     from raxalign.plan.values.results import read_records, remarks
     from raxalign.report.tables import Selection
-    from raxalign.single.evaluate import EvaluateRequest, evaluate_encoder
+    from raxalign.single.evaluate import EvaluateRequest
 
     tasks, languages = tuple(task or ()), tuple(language or ())
     of_mteb = (tuple(mteb or ()), tuple(option or ()))
     request = EvaluateRequest(encoder, tasks, languages, seed, device, threads, precision, *of_mteb)
     opened = open_grid(file, storage=storage)
-    found, plan_ = evaluate_encoder(opened, request, tell=tell)
+    found, plan_ = request.evaluate(opened, tell=tell)
     print_values(found, plan_, format, Selection(every=every))
     for remark in remarks(plan_, read_records(plan_, opened.storage.ledger)):
         tell(f"note: {remark}")

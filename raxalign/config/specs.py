@@ -15,11 +15,9 @@ from raxalign.config._validate import SearchedMethod, key_names, validate
 from raxalign.config.yaml_file import Faults, Node
 from raxalign.errors import RaxalignError
 from raxalign.languages import (
-    FORM,
-    WITHOUT_SEGMENTER,
     is_code,
     language,
-    nearest_code,
+    meant,
     no_segmenter,
     spelled,
 )
@@ -329,7 +327,7 @@ class CorpusSettings(BaseParams):
             spoken = language(lang) if is_code(lang) else None
             divided = spoken is None or spoken.spaced or spoken.segmenter is not None
             if not divided and not getattr(spec.params, "pretokenized", False):
-                faults.add(own["segmentation"], no_segmenter(lang), WITHOUT_SEGMENTER)
+                faults.add(own["segmentation"], *no_segmenter(lang))
         return found, settings
 
 
@@ -493,9 +491,7 @@ def _code(node: Node, faults: Faults) -> str | None:
     code = node.value if isinstance(node.value, str) else node.text
     if is_code(code):
         return code
-    near = nearest_code(code)
-    hint = f"did you mean {near}? " if near else ""
-    faults.add(node, f"unknown language {node.shown()}", f"{hint}{FORM}")
+    faults.add(node, f"unknown language {node.shown()}", meant(code))
     return None
 
 

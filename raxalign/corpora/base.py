@@ -20,16 +20,6 @@ from raxalign.errors import DataError
 from raxalign.options.params import LATER, BaseParams, Parts, PlugIn
 from raxalign.options.sources import DataPath, Source, expand_path
 
-PRETOKENIZED = (
-    "Whether blanks divide the words of both sides, in every language; otherwise a tokeniser makes"
-    " the words."
-)
-"""What the option `pretokenized` of several corpora is."""
-CODES = (
-    "The {} own codes for languages, by language (`{{nl: nld}}`), where they differ from those of"
-    " the grid; or `flores` or `ntrex` for those of FLORES-200 or NTREX-128."
-)
-"""What the option `codes` of several corpora is."""
 _NUMBER = re.compile(r"(\d{1,18})(?:[ \t]|$)")
 _FEW, _ENOUGH = 2, 1000  # lines: few show nothing, and more than enough are not looked at
 WHOLE = ""  # the name of the only part of a corpus that has one
@@ -75,6 +65,17 @@ class Corpus(PlugIn):
     """A source of sentence pairs. Subclasses are final, one per file, and import nothing heavy."""
 
     licence: ClassVar[str]
+
+    PRETOKENIZED: ClassVar = (
+        "Whether blanks divide the words of both sides, in every language; otherwise a tokeniser"
+        " makes the words."
+    )
+    """What the option `pretokenized` of several corpora is."""
+    CODES: ClassVar = (
+        "The {} own codes for languages, by language (`{{nl: nld}}`), where they differ from those"
+        " of the grid; or `flores` or `ntrex` for those of FLORES-200 or NTREX-128."
+    )
+    """What the option `codes` of several corpora is."""
 
     class Params(BaseParams):
         """The options of the source."""
@@ -130,9 +131,9 @@ class FileCorpus(Corpus):
         """Path of the file, or of one for each of `train`, `dev` and `test`; it may hold `{lang}`
         and `{pivot}`.
         """
-        pretokenized: Annotated[bool, LATER] = Field(False, description=PRETOKENIZED)
+        pretokenized: Annotated[bool, LATER] = Field(False, description=Corpus.PRETOKENIZED)
         codes: Annotated[dict[str, str] | ListName, LATER] = Field(
-            default_factory=dict, description=CODES.format("files'")
+            default_factory=dict, description=Corpus.CODES.format("files'")
         )
 
     params: Params
@@ -142,6 +143,13 @@ class FileCorpus(Corpus):
         self, part: str, lang: str, pivot: str, inputs: CorpusInputs
     ) -> Iterator[SentencePair]:
         """Return the sentence pairs of one part with ids from 0, as `Corpus.read` yields them."""
+
+    @staticmethod
+    def source_name(part: str, name: str) -> str:
+        """Return the name of a file of a part in `sources`: ``source``, or ``dev/source`` of a
+        part.
+        """
+        return f"{part}/{name}" if part else name
 
     def parts(self) -> tuple[str, ...]:
         """Return the names of the parts in order: training, dev, test; `WHOLE` of one without."""
@@ -196,8 +204,3 @@ def _unnumbered(pairs: Iterator[SentencePair], places: Sequence[str]) -> Iterato
             remedy = "Write the file without it (`cut -f 2-` where a tab follows)"
             raise DataError(place, told, line=1, remedy=remedy)
     yield from chain(first, pairs)
-
-
-def source_name(part: str, name: str) -> str:
-    """Return the name of a file of a part in `sources`: ``source``, or ``dev/source`` of a part."""
-    return f"{part}/{name}" if part else name

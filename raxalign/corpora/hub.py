@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, model_validator
 
-from raxalign.corpora.base import CODES, PRETOKENIZED, Corpus, CorpusInputs, SentencePair
+from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
 from raxalign.corpora.readers.codes import ListName, hub_code, own_code
 from raxalign.corpora.readers.columns import read_records
 from raxalign.corpora.readers.hub import HubRows, dataset_revision, load_rows
@@ -60,9 +60,9 @@ class Hub(Corpus):
         """Field of a row that holds the other language's sentence."""
         target_field: str = "translation.{pivot}"
         """Field of a row that holds the pivot's sentence."""
-        pretokenized: Annotated[bool, LATER] = Field(False, description=PRETOKENIZED)
+        pretokenized: Annotated[bool, LATER] = Field(False, description=Corpus.PRETOKENIZED)
         codes: Annotated[dict[str, str] | ListName, LATER] = Field(
-            default_factory=dict, description=CODES.format("dataset's")
+            default_factory=dict, description=Corpus.CODES.format("dataset's")
         )
 
         @model_validator(mode="after")

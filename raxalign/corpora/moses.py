@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from raxalign.corpora.base import CorpusInputs, FileCorpus, SentencePair, source_name
+from raxalign.corpora.base import CorpusInputs, FileCorpus, SentencePair
 from raxalign.corpora.readers.lines import count_lines, opened, plain_or_packed, read_parallel
 from raxalign.errors import DataError
 from raxalign.options.params import Parts
@@ -54,7 +54,9 @@ class Moses(FileCorpus):
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
         """Return the files of each part: `source` (the other language) and `target` (the pivot)."""
         return {
-            source_name(part, name): LocalFile(plain_or_packed(self._file(part, code, lang, pivot)))
+            self.source_name(part, name): LocalFile(
+                plain_or_packed(self._file(part, code, lang, pivot))
+            )
             for part in self.parts()
             for name, code in (("source", lang), ("target", pivot))
         }
@@ -68,7 +70,7 @@ class Moses(FileCorpus):
     ) -> Iterator[SentencePair]:
         """Yield the sentence pairs of one part, streamed."""
         source, target = (
-            Path(inputs.locations[source_name(part, name)]) for name in ("source", "target")
+            Path(inputs.locations[self.source_name(part, name)]) for name in ("source", "target")
         )
         with opened(source) as source_file, opened(target) as target_file:
             yield from read_parallel((source_file, source), (target_file, target))

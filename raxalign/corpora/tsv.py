@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from pydantic import Field, model_validator
 
-from raxalign.corpora.base import CorpusInputs, FileCorpus, SentencePair, source_name
+from raxalign.corpora.base import CorpusInputs, FileCorpus, SentencePair
 from raxalign.corpora.readers.columns import read_columns
 from raxalign.corpora.readers.lines import count_lines, plain_or_packed
 from raxalign.errors import DataError
@@ -69,7 +69,9 @@ class Tsv(FileCorpus):
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
         """Return the one file of each part."""
         return {
-            source_name(part, "file"): LocalFile(plain_or_packed(self.place(part, lang, pivot)))
+            self.source_name(part, "file"): LocalFile(
+                plain_or_packed(self.place(part, lang, pivot))
+            )
             for part in self.parts()
         }
 
@@ -83,7 +85,7 @@ class Tsv(FileCorpus):
         """Yield the sentence pairs of one file, streamed; a row with another number of columns than
         the first is an error with its line.
         """
-        path = Path(inputs.locations[source_name(part, "file")])
+        path = Path(inputs.locations[self.source_name(part, "file")])
         width, number = 0, -1
         remedy = f"Columns are divided by {self.params.delimiter!r} (`delimiter`)"
         for number, (line, row) in enumerate(self._rows(path)):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from raxalign.corpora.readers.remote import Remote
+from raxalign.corpora.readers.repository import Remote
 from raxalign.encoders.models.folder import Footprint
 from raxalign.encoders.models.vectors import Pooling, WordLists, WordVectors, assemble
 from raxalign.options.params import BaseParams, PlugIn

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias, final
 from pydantic import Field, model_validator
 
 from raxalign.arrays import offsets_of
+from raxalign.corpora.text.words import in_text
 from raxalign.encoders.base import EncoderInputs, EncoderKind
 from raxalign.encoders.models.folder import Footprint, footprint_of
 from raxalign.encoders.models.loading import save_model
@@ -28,7 +29,6 @@ from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
 from raxalign.options.params import LATER, Removed
 from raxalign.options.sources import DataPath, LocalFile, Source
-from raxalign.running import in_text
 from raxalign.train.loop import fit
 from raxalign.train.objective import Step
 from raxalign.train.options import TrainSettings

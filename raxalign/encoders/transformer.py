@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, final
 
-from raxalign.corpora.readers.remote import Remote
+from raxalign.corpora.readers.repository import Remote
 from raxalign.encoders.base import EncoderInputs, EncoderKind
 from raxalign.encoders.models.folder import (
     Footprint,

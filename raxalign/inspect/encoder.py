@@ -13,8 +13,8 @@ from typing import Any
 from raxalign.catalog import catalog
 from raxalign.config.options import read_options
 from raxalign.corpora.base import CorpusInputs
-from raxalign.corpora.phrases.rows import built_in_texts
-from raxalign.corpora.text.words import given_words, tokenize, within_text
+from raxalign.corpora.phrasebook import built_in_texts
+from raxalign.corpora.text.words import Sentence, given_words, in_text, tokenize, within_text
 from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.models.pieces import encode_texts
 from raxalign.encoders.models.transformer import TransformerEncoder
@@ -22,7 +22,6 @@ from raxalign.errors import RaxalignError
 from raxalign.lazy import torch
 from raxalign.plan.estimates import volume
 from raxalign.plan.load import Opened
-from raxalign.running import Sentence, in_text
 
 _WIDTH, _INDENT = 80, 14
 _SENTENCES = 200  # of each language that are read of a grid's corpus

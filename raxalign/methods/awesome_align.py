@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, final
 
 from pydantic import Field, model_validator
@@ -21,9 +22,8 @@ from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
-from raxalign.methods.families.masked_lm import MaskedLMParams
-from raxalign.methods.families.trained import Folders, TrainedMethod
-from raxalign.methods.rows.sentences import Bitexts, read_bitexts
+from raxalign.methods.families.rows import Bitexts
+from raxalign.methods.families.trained import MaskedLMMethod, TrainedMethod
 from raxalign.options.params import Removed
 from raxalign.pairing.aligners.awesome_align import Extraction, linked, probabilities
 from raxalign.train.chance import Stream, mix
@@ -72,7 +72,7 @@ class AwesomeTraining(TrainedMethod[Bitexts]):
     reference = "Dou and Neubig 2021"
     papers = ("dou2021", "extraction=entmax peters2019")
 
-    class Params(MaskedLMParams):
+    class Params(MaskedLMMethod.Params):
         """Training is by AdamW; gradients have norm 1 at most. Weight 0 leaves a loss out."""
 
         so: float = Field(1.0, ge=0, allow_inf_nan=False, description="Weight of L_SO.")
@@ -124,11 +124,13 @@ class AwesomeTraining(TrainedMethod[Bitexts]):
         idle |= set() if params.so or params.co or params.psi else {"layers"}
         return super().idle() | idle | (set() if params.so else {"threshold"})
 
-    def read(self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders) -> Bitexts:
+    def read(
+        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
+    ) -> Bitexts:
         """Return the sentence pairs of all languages. Raises `RaxalignError` for a single pair,
         which cannot be told from others.
         """
-        bitexts = read_bitexts(encoder, folders, inputs.pivot, self.params.max_length)
+        bitexts = Bitexts.read(encoder, folders, inputs.pivot, self.params.max_length)
         if self.params.psi and len(bitexts) < 2:
             raise RaxalignError(
                 "awesome_align: psi tells translations from other pairs, and there is one sentence"

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from raxalign.corpora.readers.inspection import FileRead, read_dictionaries
+from raxalign.corpora.readers.dictionary import DictionaryFile
+from raxalign.corpora.readers.inspection import FileRead
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import SentencePooling
@@ -168,7 +169,7 @@ class Method(PlugIn):
         """
         sources = {lang: self.sources(lang, pivot) for lang in languages}
         swap = bool(getattr(self.params, "swap", False))
-        return read_dictionaries(sources, pivot, swap=swap)
+        return DictionaryFile.inspected(sources, pivot, swap=swap)
 
     @abstractmethod
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:

@@ -8,8 +8,8 @@ from typing import final
 
 from raxalign.encoders.models.transforms import Affine
 from raxalign.methods.base import Effect
-from raxalign.methods.families.text import TextMethod
-from raxalign.methods.statistics.moments import TextMoments
+from raxalign.methods.families.readouts import TextMethod
+from raxalign.methods.families.word_vectors import TextMoments
 
 
 @final

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, final
 from pydantic import Field
 
 from raxalign.arrays import end_to_end, offsets_of, ranges, word_pieces
-from raxalign.corpora.readers.dictionary import DictionaryFile, read_dictionary
+from raxalign.corpora.readers.dictionary import DictionaryFile
 from raxalign.corpora.text.dataset import read_table, word_counts
 from raxalign.corpora.text.words import look_up_form
 from raxalign.encoders.models.pieces import inner_pieces
@@ -21,9 +21,8 @@ from raxalign.errors import RaxalignError
 from raxalign.lazy import np
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
-from raxalign.methods.families.masked_lm import MaskedLMMethod, MaskedLMParams
-from raxalign.methods.families.trained import Folders
-from raxalign.methods.rows.sentences import read_texts
+from raxalign.methods.families.rows import read_texts
+from raxalign.methods.families.trained import MaskedLMMethod
 from raxalign.options.params import LATER, Removed
 from raxalign.options.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.train.chance import Stream
@@ -68,7 +67,7 @@ class CodeSwitching(MaskedLMMethod["SwitchableText"]):
     reference = "Qin et al. 2020"
     papers = ("qin2020",)
 
-    class Params(MaskedLMParams):
+    class Params(MaskedLMMethod.Params):
         """Training is by AdamW."""
 
         dictionary: DataPath
@@ -91,7 +90,7 @@ class CodeSwitching(MaskedLMMethod["SwitchableText"]):
         }
 
     def read(
-        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders
+        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
     ) -> SwitchableText:
         """Return the text of all languages and the pivot, with its words looked up.
 
@@ -124,7 +123,7 @@ class CodeSwitching(MaskedLMMethod["SwitchableText"]):
         return {**super().counts(rows), **rows.coverage()}
 
     def _looked_up(
-        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders
+        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
     ) -> SwitchableText:
         pivot, params = inputs.pivot, self.params
         sizes = params.max_length, params.min_pieces
@@ -132,7 +131,7 @@ class CodeSwitching(MaskedLMMethod["SwitchableText"]):
 
     def _dictionaries(self, inputs: MethodInputs) -> Entries:
         return {
-            lang: read_dictionary(inputs.files["dictionary"][lang], swap=self.params.swap)
+            lang: DictionaryFile.lines(inputs.files["dictionary"][lang], swap=self.params.swap)
             for lang in inputs.languages
         }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, final
@@ -11,7 +11,7 @@ from pydantic import Field
 
 from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import sentence_chunks
-from raxalign.encoders.models.pieces import token_batches
+from raxalign.encoders.models.pieces import Pieces, token_batches
 from raxalign.encoders.models.rows import Sentences
 from raxalign.encoders.models.trained_weights import frozen_copy
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
@@ -21,9 +21,8 @@ from raxalign.errors import DataError, RaxalignError
 from raxalign.lazy import np, torch
 from raxalign.methods.base import Effect, MethodInputs
 from raxalign.methods.families import wording
-from raxalign.methods.families.trained import Folders, TrainedMethod, TrainedParams
-from raxalign.methods.rows.sentences import Bitexts, read_sentence_rows, tokenise
-from raxalign.methods.rows.states import read_states, real_gap
+from raxalign.methods.families.rows import Bitexts, States, real_gap
+from raxalign.methods.families.trained import TrainedMethod
 from raxalign.options.params import Removed
 from raxalign.options.sources import DataPath, Source
 from raxalign.train.devices import on_device
@@ -63,7 +62,7 @@ class Distillation(TrainedMethod["Lessons"]):
     reference = "Reimers & Gurevych 2020"
     papers = ("reimers2020",)
 
-    class Params(TrainedParams):
+    class Params(TrainedMethod.Params):
         """Training is by AdamW with ε = 1e-6. A teacher of its own folder is read at its last
         layer, the encoder as its own teacher at the layer that is trained.
         """
@@ -109,9 +108,11 @@ class Distillation(TrainedMethod["Lessons"]):
         pooling = self.params.pooling if self.params.layers == "last" else None
         return replace(super().effect(), pooling=pooling)
 
-    def read(self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders) -> Lessons:
+    def read(
+        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
+    ) -> Lessons:
         """Return the sentence pairs of all languages, and their teacher."""
-        bitexts = read_sentence_rows(encoder, folders, inputs.pivot, self.params.max_length)
+        bitexts = Bitexts.read_sentences(encoder, folders, inputs.pivot, self.params.max_length)
         return Lessons(bitexts, self.teacher(encoder, list(folders.values()), inputs.pivot))
 
     def objective(self, encoder: TransformerEncoder, rows: Lessons, seed: int) -> Distill:  # noqa: ARG002
@@ -159,7 +160,7 @@ class Teacher:
     def vectors(self, rows: np.ndarray) -> torch.Tensor:
         """Return the vectors of some sentences, (N, H), without gradient and without dropout."""
         with torch.no_grad(), evaluating(self.encoder.model):
-            states = read_states(self.encoder, self.sentences, rows, self.layers)
+            states = States.read(self.encoder, self.sentences, rows, self.layers)
             return states.sentences(self.pooling)
 
     def all_vectors(self, rows: np.ndarray) -> torch.Tensor:
@@ -238,7 +239,7 @@ class Distill(Objective):
         """
         rows = step.rows[positions]
         bitexts: Bitexts = self.rows
-        states = read_states(self.encoder, bitexts.sentences, bitexts.sides(rows), self.layers)
+        states = States.read(self.encoder, bitexts.sentences, bitexts.sides(rows), self.layers)
         vectors_SH = states.sentences(self.pooling)
         taught_NH = self.taught(rows)
         squares: torch.Tensor = (
@@ -246,3 +247,17 @@ class Distill(Objective):
             + real_gap(vectors_SH[len(rows) :], taught_NH).pow(2).sum()
         )
         return squares / (len(step.rows) * taught_NH.shape[1])
+
+
+def tokenise(
+    encoder: TransformerEncoder,
+    chunks: Iterable[Sequence[Sequence[str]]],
+    max_length: int,
+    lang: str | None = None,
+) -> Sentences:
+    """Return sentences, given as lists of some, that are rows of their own, of at most `max_length`
+    pieces. `lang` is their language (None: a spaced one).
+    """
+    pieces = Pieces.read(encoder.tokenizer, chunks, lang)
+    languages = () if lang is None else (lang,)
+    return Sentences.of(encoder, [pieces], [0], languages, max_length, alone=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, final
 
 from pydantic import Field
@@ -16,9 +17,8 @@ from raxalign.encoders.models.vectors import Layers, Pooling, Spans, parse_layer
 from raxalign.lazy import np, torch
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
-from raxalign.methods.families.trained import Folders, Profiles, TrainedMethod, TrainedParams
-from raxalign.methods.rows.sentences import Bitexts, read_linked_rows
-from raxalign.methods.rows.states import real_gap
+from raxalign.methods.families.rows import Bitexts, real_gap
+from raxalign.methods.families.trained import TrainedMethod
 from raxalign.options.params import LATER, Removed
 from raxalign.train.devices import on_device
 from raxalign.train.objective import HostSided, Step
@@ -34,7 +34,7 @@ _RELEASED = {
     "part": 4,
     "shuffle": False,
 }
-_PROFILES: Profiles = {
+_PROFILES = {
     "paper": {
         "batch_size": 2,
         "align_target": "live",
@@ -88,7 +88,7 @@ class Finetune(TrainedMethod[Bitexts]):
     papers = ("cao2020", "norm=plain kulshreshtha2020")
     profiles = _PROFILES
 
-    class Params(TrainedParams):
+    class Params(TrainedMethod.Params):
         """Training is by AdamW with β1 = 0.9, β2 = 0.98 and ε = 1e-9."""
 
         profile: Literal["paper", "released", "sane"] = Field("sane", description=wording.PROFILE)
@@ -144,9 +144,11 @@ class Finetune(TrainedMethod[Bitexts]):
         """As the profile says."""
         return bool(self.resolved()["shuffle"])
 
-    def read(self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders) -> Bitexts:
+    def read(
+        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
+    ) -> Bitexts:
         """Return the word pairs of all languages."""
-        return read_linked_rows(encoder, folders, inputs.pivot, self.params.max_length)
+        return Bitexts.read_linked(encoder, folders, inputs.pivot, self.params.max_length)
 
     def n_rows(self, rows: Bitexts) -> int:
         """Return the size of the largest corpus."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar, final
 
 from pydantic import Field
@@ -9,20 +10,13 @@ from pydantic import Field
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.transforms import Affine, Transform, Unit
+from raxalign.lazy import torch
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
-from raxalign.methods.families.text import TextMethod
-from raxalign.methods.families.word_map import Direction, moving_readout, no_pairs
-from raxalign.methods.statistics.moments import (
-    Moments,
-    WordReading,
-    linked_vectors,
-    stepped,
-    text_moments,
-)
-from raxalign.methods.statistics.procrustes import rotations, support
+from raxalign.methods.families.readouts import Direction, TextMethod
+from raxalign.methods.families.word_vectors import Moments, WordReading
 from raxalign.options.params import Removed
-from raxalign.pairing.schema import read_pairs
+from raxalign.pairing.build import WordPairs
 from raxalign.train.runtime import Runtime
 
 ROUNDS = 5
@@ -80,7 +74,6 @@ class IterativeNormalization(TextMethod):
         `RaxalignError` for text without words, or no word pairs.
         """
         reading = self.word_reading(encoder)
-        layers = reading.layers
         chains: dict[str, Chains] = {}
         notes: dict[str, dict[str, object]] = {}
         for lang in (*inputs.languages, inputs.pivot):
@@ -89,11 +82,11 @@ class IterativeNormalization(TextMethod):
         transforms = [
             Transform(lang, layer, steps=steps)
             for lang, chain in chains.items()
-            for layer, steps in zip(layers, chain, strict=True)
+            for layer, steps in zip(reading.layers, chain, strict=True)
         ]
         if self.params.rotate:
             for lang in inputs.languages:
-                found, facts = self._rotations(encoder, inputs, lang, layers, chains)
+                found, facts = self._rotations(reading, inputs, lang, chains)
                 transforms += found
                 notes[lang] |= facts
         return AlignedEncoder(encoder, tuple(transforms), notes=notes)
@@ -105,7 +98,7 @@ class IterativeNormalization(TextMethod):
         chains: Chains = [(Unit(),)] * len(reading.layers)
         words = 0
         for _ in range(ROUNDS):
-            moments = text_moments(reading, inputs, lang, before=chains)
+            moments = reading.text_moments(inputs, lang, before=partial(stepped, chains=chains))
             chains = [
                 (*chain, Affine(mean), Unit())
                 for chain, mean in zip(chains, moments.means(), strict=True)
@@ -114,29 +107,37 @@ class IterativeNormalization(TextMethod):
         return chains, words
 
     def _rotations(
-        self,
-        encoder: Encoder,
-        inputs: MethodInputs,
-        lang: str,
-        layers: tuple[int, ...],
-        chains: dict[str, Chains],
+        self, reading: WordReading, inputs: MethodInputs, lang: str, chains: dict[str, Chains]
     ) -> tuple[list[Transform], dict[str, object]]:
         """Return the rotations of one language, or of the pivot toward it, after the steps of both;
         and what they rest on, for the notes.
         """
-        direction, pivot = self.params.direction, inputs.pivot
-        to_pivot, pooling = direction == "to-pivot", self.params.pooling
-        table = read_pairs(inputs.pairs[lang])
+        pivot, to_pivot = inputs.pivot, self.params.direction == "to-pivot"
         after = (
             (stepped(src_PLH, chains[lang]), stepped(tgt_PLH, chains[pivot]))
-            for src_PLH, tgt_PLH in linked_vectors(encoder, table, lang, pivot, layers, pooling)
+            for src_PLH, tgt_PLH in reading.linked(
+                WordPairs.read(inputs.pairs[lang]).table, lang, pivot
+            )
         )
         moved_first = (pair if to_pivot else pair[::-1] for pair in after)
-        missing = no_pairs("iterative_normalization", lang, pivot)
-        moments = Moments.of(encoder, layers, moved_first, missing)
+        missing = (
+            f"iterative_normalization: there are no word pairs for {lang}-{pivot}; look at its"
+            " corpus or its links"
+        )
+        moments = Moments.of(reading, moved_first, missing)
+        moved, toward = (lang, None) if to_pivot else (pivot, lang)
         readouts = [
-            moving_readout(direction, lang, pivot, layer, (step,))
-            for layer, step in zip(layers, rotations(moments), strict=True)
+            Transform(moved, layer, steps=(step,), toward=toward)
+            for layer, step in zip(reading.layers, moments.rotations(), strict=True)
         ]
-        rests = support(moments.count, moments.crosses(), centred=moments.crosses())
+        rests = moments.support(moments.crosses(), centred=moments.crosses())
         return readouts, {"pairs": moments.count, **rests}
+
+
+def stepped(vectors_NLH: torch.Tensor, chains: Chains) -> torch.Tensor:
+    """Return vectors in float64 after the steps of each layer."""
+    columns = list(vectors_NLH.double().unbind(dim=1))
+    for place, chain in enumerate(chains):
+        for step in chain:
+            columns[place] = step(columns[place])
+    return torch.stack(columns, dim=1)

@@ -7,8 +7,8 @@ from typing import final
 
 from raxalign.encoders.models.transforms import Affine
 from raxalign.lazy import torch
-from raxalign.methods.families.text import JointTextMethod
-from raxalign.methods.statistics.moments import TextMoments
+from raxalign.methods.families.readouts import JointTextMethod
+from raxalign.methods.families.word_vectors import TextMoments
 
 _NO_VARIANCE = 1e-10
 """Variances below this share of the largest one, and what is left of a difference of means after a

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar, final
 
-from raxalign.encoders.base import Encoder
-from raxalign.encoders.models.transforms import Affine, Transform
+from raxalign.encoders.models.transforms import Affine
 from raxalign.lazy import torch
 from raxalign.methods.base import MethodInputs
-from raxalign.methods.families.word_map import (
-    Fitting,
-    Pairs,
-    WordMapMethod,
-    WordPairParams,
-    coverage,
-    no_pairs,
-    supervised_pairs,
-)
-from raxalign.methods.statistics.moments import Moments
-from raxalign.methods.statistics.procrustes import support
+from raxalign.methods.families.readouts import WordMapMethod
+from raxalign.methods.families.word_vectors import Moments, WordReading
 from raxalign.options.params import Removed
 
 _ROUNDING = 1e-12  # eigenvalues of X^T X below this share of the largest one count as zero
@@ -49,10 +40,11 @@ class Linear(WordMapMethod):
     """
 
     VERSION = 2
+    name = "linear"
     reference = "Mikolov et al. 2013; Wang et al. 2019"
     papers = ("mikolov2013translation", "wang2019")
 
-    class Params(WordPairParams):
+    class Params(WordMapMethod.Params):
         """`dictionary`, `swap` and `min_count` have an effect with `supervision: dictionary`
         alone.
         """
@@ -65,41 +57,28 @@ class Linear(WordMapMethod):
 
     params: Params
 
-    def fitting(self, encoder: Encoder, inputs: MethodInputs, layers: tuple[int, ...]) -> Fitting:
-        """Return what fits the matrices of one language."""
+    def fit(
+        self, reading: WordReading, inputs: MethodInputs, lang: str
+    ) -> tuple[list[Affine], dict[str, object]]:
+        """Return the matrices of one language."""
+        inner, center = Moments.empty(*reading.shape), self.params.center
 
-        def fit(lang: str) -> tuple[list[Transform], dict[str, object]]:
-            missing = no_pairs("linear", lang, inputs.pivot)
-            inner = Moments.empty(len(layers), encoder.hidden_size, encoder.device)
+        def blocks() -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+            for source, target in self.moved_first(reading, inputs, lang):
+                inner.add(source, source)
+                yield source, target
 
-            def blocks() -> Pairs:
-                found = supervised_pairs(self.params, encoder, inputs, lang, layers)
-                for source, target in self.moved_first(found):
-                    inner.add(source, source)
-                    yield source, target
-
-            pairs = Moments.of(encoder, layers, blocks(), missing)
-            squares = inner.crosses(center=self.params.center)
-            steps = self._steps(pairs, squares)
-            facts = {
-                **coverage(self.params, inputs, lang, pairs.count),
-                **support(inner.count, squares, otherwise="is zero", tolerance=_ROUNDING),
-            }
-            return self.readouts(lang, inputs.pivot, layers, steps), facts
-
-        return fit
-
-    def _steps(self, pairs: Moments, squares: list[torch.Tensor]) -> list[Affine]:
-        """Return the map of each layer."""
-        center = self.params.center
+        pairs = Moments.of(reading, blocks(), self.missing(lang, inputs.pivot))
+        squares = inner.crosses(center=center)
         weights = [
             least_squares(square / pairs.count, cross / pairs.count)
             for square, cross in zip(squares, pairs.crosses(center=center), strict=True)
         ]
-        if not center:
-            return [Affine(weight=weight) for weight in weights]
-        sources, targets = pairs.means()
-        return [Affine(*step) for step in zip(sources, weights, targets, strict=True)]
+        rests = inner.support(squares, otherwise="is zero", tolerance=_ROUNDING)
+        return (
+            pairs.steps(weights, center=center),
+            {**self.coverage(inputs, lang, pairs.count), **rests},
+        )
 
 
 def least_squares(inner_HH: torch.Tensor, cross_HK: torch.Tensor) -> torch.Tensor:

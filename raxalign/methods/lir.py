@@ -9,8 +9,8 @@ from pydantic import Field
 from raxalign.encoders.models.transforms import Affine
 from raxalign.errors import RaxalignError
 from raxalign.lazy import torch
-from raxalign.methods.families.text import TextMethod, without_span
-from raxalign.methods.statistics.moments import TextMoments
+from raxalign.methods.families.readouts import TextMethod, without_span
+from raxalign.methods.families.word_vectors import TextMoments
 
 
 @final

@@ -10,8 +10,8 @@ from pydantic import Field
 from raxalign.encoders.models.transforms import Affine
 from raxalign.errors import RaxalignError
 from raxalign.lazy import torch
-from raxalign.methods.families.text import JointTextMethod, without_span
-from raxalign.methods.statistics.moments import TextMoments
+from raxalign.methods.families.readouts import JointTextMethod, without_span
+from raxalign.methods.families.word_vectors import TextMoments
 
 
 @final

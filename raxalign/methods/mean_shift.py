@@ -13,7 +13,7 @@ from raxalign.encoders.models.transforms import Affine, Transform
 from raxalign.encoders.models.vectors import Block, parse_blocks
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
 from raxalign.methods.families import wording
-from raxalign.methods.families.word_map import Direction
+from raxalign.methods.families.readouts import Direction
 from raxalign.train.runtime import Runtime
 
 

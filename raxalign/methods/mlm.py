@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Literal, final
 
 from pydantic import Field
@@ -11,9 +13,8 @@ from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.lazy import np
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
-from raxalign.methods.families.masked_lm import MaskedLMMethod, MaskedLMParams
-from raxalign.methods.families.trained import Folders
-from raxalign.methods.rows.sentences import read_bitexts, read_texts
+from raxalign.methods.families.rows import Bitexts, read_texts
+from raxalign.methods.families.trained import MaskedLMMethod
 from raxalign.train.objective import Step
 
 
@@ -43,7 +44,7 @@ class Mlm(MaskedLMMethod[RowSource]):
     reference = "Devlin et al. 2019; Pan et al. 2021"
     papers = ("devlin2019", "pan2021")
 
-    class Params(MaskedLMParams):
+    class Params(MaskedLMMethod.Params):
         """Training is by AdamW. With `data: bitext`, `min_pieces` leaves out whole pairs that have
         a shorter side.
         """
@@ -60,13 +61,13 @@ class Mlm(MaskedLMMethod[RowSource]):
         return Needs(text=text, bitext=not text, dev=self.selects(), head=True, pieces=True)
 
     def read(
-        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders
+        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
     ) -> RowSource:
         """Return the sentences of all languages."""
         length, least = self.params.max_length, self.params.min_pieces
         if inputs.pivot in folders:  # text, which the dev part never is
             return read_texts(encoder, folders, length, min_pieces=least)
-        bitexts = read_bitexts(encoder, folders, inputs.pivot, length, (least, None))
+        bitexts = Bitexts.read(encoder, folders, inputs.pivot, length, (least, None))
         return RowSource(bitexts.sentences, bitexts.sides(np.arange(len(bitexts))))
 
     def batch_of(self, rows: RowSource, step: Step) -> Rows:

@@ -5,22 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar, final
 
-from raxalign.encoders.base import Encoder
-from raxalign.encoders.models.transforms import Transform
+from raxalign.encoders.models.transforms import Affine
 from raxalign.methods.base import Effect, MethodInputs
-from raxalign.methods.families.word_map import (
-    Fitting,
-    WordMapMethod,
-    WordPairParams,
-    coverage,
-    no_pairs,
-    supervised_pairs,
-)
-from raxalign.methods.statistics.moments import Moments
-from raxalign.methods.statistics.procrustes import procrustes, rotations, support
+from raxalign.methods.families.readouts import WordMapMethod
+from raxalign.methods.families.word_vectors import WordReading
 from raxalign.options.params import Removed
-
-__all__ = ["Rotation", "procrustes"]
 
 
 @final
@@ -60,10 +49,11 @@ class Rotation(WordMapMethod):
     """
 
     VERSION = 2
+    name = "rotation"
     reference = "Wang et al. 2019; Kulshreshtha et al. 2020"
     papers = ("wang2019", "kulshreshtha2020")
 
-    class Params(WordPairParams):
+    class Params(WordMapMethod.Params):
         """`dictionary`, `swap` and `min_count` count with `supervision: dictionary` alone."""
 
         center: bool = False
@@ -88,19 +78,13 @@ class Rotation(WordMapMethod):
         """Return a rotation, with a shift where centroids are mapped."""
         return replace(super().effect(), motion="rigid" if self.params.center else "rotation")
 
-    def fitting(self, encoder: Encoder, inputs: MethodInputs, layers: tuple[int, ...]) -> Fitting:
-        """Return what fits the rotations of a language."""
-
-        def fit(lang: str) -> tuple[list[Transform], dict[str, object]]:
-            params, missing = self.params, no_pairs("rotation", lang, inputs.pivot)
-            pairs = self.moved_first(supervised_pairs(params, encoder, inputs, lang, layers))
-            moments = Moments.of(encoder, layers, pairs, missing)
-            steps = rotations(moments, moments.means() if params.center else None)
-            crosses = moments.crosses(center=params.center)
-            facts = {
-                **coverage(params, inputs, lang, moments.count),
-                **support(moments.count, crosses, centred=moments.crosses(center=True)),
-            }
-            return self.readouts(lang, inputs.pivot, layers, steps), facts
-
-        return fit
+    def fit(
+        self, reading: WordReading, inputs: MethodInputs, lang: str
+    ) -> tuple[list[Affine], dict[str, object]]:
+        """Return the rotations of a language."""
+        moments, center = self.moments(reading, inputs, lang), self.params.center
+        rests = moments.support(
+            moments.crosses(center=center), centred=moments.crosses(center=True)
+        )
+        facts = {**self.coverage(inputs, lang, moments.count), **rests}
+        return moments.rotations(center=center), facts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar, Literal, final
 
 from pydantic import Field
@@ -13,15 +14,14 @@ from raxalign.encoders.models.vectors import Layer, SentencePooling, parse_layer
 from raxalign.lazy import np, torch
 from raxalign.methods.base import Effect, MethodInputs
 from raxalign.methods.families import wording
-from raxalign.methods.families.trained import Folders, Profiles, TrainedMethod, TrainedParams
-from raxalign.methods.objectives.whole_batch import WholeBatch, sharing
-from raxalign.methods.rows.sentences import Bitexts, read_sentence_rows
-from raxalign.methods.rows.states import read_states
+from raxalign.methods.families.contrast import WholeBatch
+from raxalign.methods.families.rows import Bitexts, States
+from raxalign.methods.families.trained import TrainedMethod
 from raxalign.options.params import Removed
 from raxalign.train.devices import on_device
 from raxalign.train.options import NO_OPTION, Epochs, LearningRate, Steps, Warmup
 
-_PROFILES: Profiles = {
+_PROFILES = {
     "released": {
         "learning_rate": 1e-4,
         "batch_size": 4096,
@@ -83,7 +83,7 @@ class SentenceMargin(TrainedMethod[Bitexts]):
     papers = ("feng2022", "yang2019margin")
     profiles = _PROFILES
 
-    class Params(TrainedParams):
+    class Params(TrainedMethod.Params):
         """Training is by AdamW; `released` has ε = 1e-5 and clips gradients to a norm of 100."""
 
         profile: Literal["released", "sane"] = Field("sane", description=wording.PROFILE)
@@ -114,9 +114,11 @@ class SentenceMargin(TrainedMethod[Bitexts]):
         pooling = self.resolved()["pooling"] if self.params.layers == "last" else None
         return replace(super().effect(), pooling=pooling)
 
-    def read(self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders) -> Bitexts:
+    def read(
+        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
+    ) -> Bitexts:
         """Return the sentence pairs of all languages."""
-        return read_sentence_rows(encoder, folders, inputs.pivot, self.resolved()["max_length"])
+        return Bitexts.read_sentences(encoder, folders, inputs.pivot, self.resolved()["max_length"])
 
     def objective(self, encoder: TransformerEncoder, rows: Bitexts, seed: int) -> Margin:  # noqa: ARG002
         """Return the margin loss over the whole batch."""
@@ -171,7 +173,7 @@ class Margin(WholeBatch):
     def vectors(self, rows: np.ndarray) -> torch.Tensor:
         """Return the vectors of the sentences, (N, 2, H)."""
         bitexts: Bitexts = self.rows
-        states = read_states(self.encoder, bitexts.sentences, bitexts.sides(rows), self.layers)
+        states = States.read(self.encoder, bitexts.sentences, bitexts.sides(rows), self.layers)
         vectors_SH = states.sentences(self.options["pooling"])
         return torch.stack([vectors_SH[: len(rows)], vectors_SH[len(rows) :]], dim=1)
 
@@ -180,6 +182,6 @@ class Margin(WholeBatch):
         options, hidden_NN = self.options, None
         if options["same_sentence"] == "mask":
             types_2N = self.rows.types[self.rows.sides(rows)].reshape(2, -1)
-            hidden_NN = sharing(*on_device(types_2N, vectors.device))
+            hidden_NN = self.sharing(*on_device(types_2N, vectors.device))
         margin, scale = options["margin"], options["scale"]
         return margin_loss(*vectors.unbind(dim=1), margin=margin, scale=scale, hidden_NN=hidden_NN)

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import final
 
-from raxalign.encoders.base import Encoder
-from raxalign.encoders.models.transforms import Transform
-from raxalign.methods.base import Effect, MethodInputs, Needs
-from raxalign.methods.families.word_map import Fitting, MapMethod, MapParams
-from raxalign.methods.statistics.moments import Moments, sentence_pair_means
-from raxalign.methods.statistics.procrustes import rotations, support
+from raxalign.encoders.models.transforms import Affine
+from raxalign.methods.base import Effect, MethodInputs
+from raxalign.methods.families.readouts import MapMethod
+from raxalign.methods.families.word_vectors import WordReading
 
 
 @final
@@ -36,10 +34,11 @@ class SentenceRotation(MapMethod):
     """
 
     VERSION = 1
+    name = "sentence_rotation"
     reference = "Aldarmaki and Diab 2019"
     papers = ("aldarmaki2019",)
 
-    class Params(MapParams):
+    class Params(MapMethod.Params):
         """`pooling` comes before the mean over the words of a sentence."""
 
         center: bool = False
@@ -47,30 +46,15 @@ class SentenceRotation(MapMethod):
 
     params: Params
 
-    def needs(self) -> Needs:
-        """Sentence pairs."""
-        return Needs(bitext=True)
-
     def effect(self) -> Effect:
         """Return a rotation, with a shift where centroids are mapped."""
         return replace(super().effect(), motion="rigid" if self.params.center else "rotation")
 
-    def fitting(self, encoder: Encoder, inputs: MethodInputs, layers: tuple[int, ...]) -> Fitting:
-        """Return what fits the rotations of one language."""
-        center, pivot = self.params.center, inputs.pivot
-
-        def fit(lang: str) -> tuple[list[Transform], dict[str, object]]:
-            missing = (
-                f"sentence_rotation: there are no sentence pairs for {lang}-{pivot}; look at its"
-                " corpus"
-            )
-            found = sentence_pair_means(encoder, inputs, lang, layers, self.params.pooling)
-            pairs = self.moved_first(found)
-            moments = Moments.of(encoder, layers, pairs, missing)
-            steps = rotations(moments, moments.means() if center else None)
-            crosses, centred = moments.crosses(center=center), moments.crosses(center=True)
-            rests = support(moments.count, crosses, centred=centred, unit="sentence pairs")
-            readouts = self.readouts(lang, pivot, layers, steps)
-            return readouts, {"sentences": moments.count, **rests}
-
-        return fit
+    def fit(
+        self, reading: WordReading, inputs: MethodInputs, lang: str
+    ) -> tuple[list[Affine], dict[str, object]]:
+        """Return the rotations of one language."""
+        moments, center = self.moments(reading, inputs, lang), self.params.center
+        crosses, centred = moments.crosses(center=center), moments.crosses(center=True)
+        rests = moments.support(crosses, centred=centred, unit="sentence pairs")
+        return moments.rotations(center=center), {"sentences": moments.count, **rests}

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import final
 
-from raxalign.encoders.base import Encoder
-from raxalign.encoders.models.transforms import Affine, Transform
+from raxalign.encoders.models.transforms import Affine
 from raxalign.errors import RaxalignError
 from raxalign.lazy import torch
-from raxalign.methods.base import Effect, MethodInputs, Needs
-from raxalign.methods.families.word_map import Fitting, MapMethod, MapParams
-from raxalign.methods.statistics.moments import sentence_pair_means
+from raxalign.methods.base import Effect, MethodInputs
+from raxalign.methods.families.readouts import MapMethod
+from raxalign.methods.families.word_vectors import WordReading
 
 
 @final
@@ -40,37 +39,28 @@ class SentenceShift(MapMethod):
     """
 
     VERSION = 1
+    name = "sentence_shift"
     reference = "Jang et al. 2026"
     papers = ("jang2026",)
 
-    class Params(MapParams):
+    class Params(MapMethod.Params):
         """`pooling` comes before the mean over the words of a sentence."""
 
     params: Params
-
-    def needs(self) -> Needs:
-        """Sentence pairs."""
-        return Needs(bitext=True)
 
     def effect(self) -> Effect:
         """Return a shift."""
         return replace(super().effect(), motion="rigid")
 
-    def fitting(self, encoder: Encoder, inputs: MethodInputs, layers: tuple[int, ...]) -> Fitting:
-        """Return what fits the shifts of one language."""
-
-        def fit(lang: str) -> tuple[list[Transform], dict[str, object]]:
-            found = sentence_pair_means(encoder, inputs, lang, layers, self.params.pooling)
-            sums_LH, count = torch.zeros((), dtype=torch.float64, device=encoder.device), 0
-            for source_PLH, target_PLH in self.moved_first(found):
-                sums_LH = sums_LH + (target_PLH - source_PLH).sum(dim=0)
-                count += len(source_PLH)
-            if not count:
-                raise RaxalignError(
-                    f"sentence_shift: there are no sentence pairs for {lang}-{inputs.pivot}; look"
-                    " at its corpus"
-                )
-            steps = [Affine(shift=shift_H) for shift_H in sums_LH / count]
-            return self.readouts(lang, inputs.pivot, layers, steps), {"sentences": count}
-
-        return fit
+    def fit(
+        self, reading: WordReading, inputs: MethodInputs, lang: str
+    ) -> tuple[list[Affine], dict[str, object]]:
+        """Return the shifts of one language."""
+        *_, device = reading.shape
+        sums_LH, count = torch.zeros((), dtype=torch.float64, device=device), 0
+        for source_PLH, target_PLH in self.moved_first(reading, inputs, lang):
+            sums_LH = sums_LH + (target_PLH - source_PLH).sum(dim=0)
+            count += len(source_PLH)
+        if not count:
+            raise RaxalignError(self.missing(lang, inputs.pivot))
+        return [Affine(shift=shift_H) for shift_H in sums_LH / count], {"sentences": count}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Literal, Self, final
 
 from pydantic import Field, model_validator
@@ -11,14 +13,13 @@ from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.lazy import np
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
-from raxalign.methods.families.masked_lm import MaskedLMMethod, MaskedLMParams, read_pairs
-from raxalign.methods.families.trained import Folders, Profiles
-from raxalign.methods.rows.sentences import Bitexts
+from raxalign.methods.families.rows import Bitexts
+from raxalign.methods.families.trained import MaskedLMMethod
 from raxalign.options.params import LATER
 from raxalign.train.chance import Stream
 from raxalign.train.objective import Step
 
-_PROFILES: Profiles = {
+_PROFILES = {
     "paper": {"min_pieces": 10, "max_pieces": 128},
     "sane": {"min_pieces": 1, "max_pieces": 0},
 }
@@ -59,7 +60,7 @@ class Tlm(MaskedLMMethod[Bitexts]):
     papers = ("conneau2019", "pan2021")
     profiles = _PROFILES
 
-    class Params(MaskedLMParams):
+    class Params(MaskedLMMethod.Params):
         """Training is by AdamW."""
 
         profile: Literal["paper", "sane"] = Field("sane", description=wording.PROFILE)
@@ -87,9 +88,11 @@ class Tlm(MaskedLMMethod[Bitexts]):
 
     params: Params
 
-    def read(self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders) -> Bitexts:
+    def read(
+        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
+    ) -> Bitexts:
         """Return the sentence pairs of all languages, without those of another length."""
-        return read_pairs(self, encoder, inputs, folders)
+        return self.read_pairs(encoder, folders, inputs.pivot)
 
     def batch_of(self, rows: Bitexts, step: Step) -> Rows:
         """Return the rows of a global batch."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import final
 
 from raxalign.encoders.models.transforms import Affine
-from raxalign.methods.families.text import TextMethod
-from raxalign.methods.statistics.moments import TextMoments
+from raxalign.methods.families.readouts import TextMethod
+from raxalign.methods.families.word_vectors import TextMoments
 
 
 @final

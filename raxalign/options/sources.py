@@ -90,7 +90,7 @@ class RemoteData:
         look_up: finds the revision or SHA-256 that it has now, given the folder of downloads, and
             fetches what has no other identity (None: its pin is all that there is).
         parts: the files that it stands for, to be fetched before there is no network, each a
-            `raxalign.corpora.readers.remote.Remote`.
+            `raxalign.corpora.readers.repository.Remote`.
     """
 
     name: str

@@ -1,4 +1,6 @@
-"""Makes the artifacts of word pairs from bitext, as a stream.
+"""Word pairs on disk: their Arrow schema, what has to hold for their rows, and how their artifacts
+are made from bitext, as a stream; and the pairs of word types that are linked in training, which
+make a word pair of the test *seen*.
 
 An artifact folder of held-out sentences holds the datasets `data` (test) and `dev`, one of training
 sentences `data`; word pairs likewise.
@@ -6,30 +8,197 @@ sentences `data`; word pairs likewise.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from raxalign.arrays import Bools, Int32s, Ints
+from raxalign.arrays import Bools, Int32s, Ints, distinct
 from raxalign.caveats import Caveats
-from raxalign.corpora.text.bitext import OWN_WORDS, WORDS
+from raxalign.corpora.text.bitext import has_own_words
 from raxalign.corpora.text.dataset import DatasetWriter, read_metadata, read_table
-from raxalign.corpora.text.sentences import text_columns
-from raxalign.lazy import np, pa
-from raxalign.pairing.aligners.base import AlignerInputs, Links, WordAligner
-from raxalign.pairing.pharaoh import write_links
-from raxalign.pairing.schema import (
-    full_schema,
-    link_columns,
-    linked_types,
-    links_of,
-    read_pairs,
-    write_types,
-)
-from raxalign.pairing.symmetrize import symmetrize_links
+from raxalign.corpora.text.sentences import read_sentences, text_columns, words_type
+from raxalign.corpora.text.words import Sentence, clean
+from raxalign.errors import DataError
+from raxalign.lazy import np, pa, pc
+from raxalign.pairing.aligners.base import AlignerInputs, WordAligner
+from raxalign.pairing.links import Links
 from raxalign.pairing.words import Words
 from raxalign.store.key import Json
+
+
+def pairs_schema() -> pa.Schema:
+    """Return the columns that every word-pair dataset has, one row per sentence pair: link k joins
+    word ``src[src_links[k]]`` with word ``tgt[tgt_links[k]]``, positions 0-based.
+    """
+    links = pa.list_(pa.int32())
+    words = {"id": pa.int64(), "src": words_type(), "tgt": words_type()}
+    return pa.schema({**words, "src_links": links, "tgt_links": links})
+
+
+def full_schema() -> pa.Schema:
+    """Return the columns that are written: those of `pairs_schema`, and the running text of both
+    sides.
+    """
+    return pa.schema([*pairs_schema(), *text_columns("src").items(), *text_columns("tgt").items()])
+
+
+@dataclass(frozen=True)
+class WordPairs:
+    """The rows of a word-pair dataset, with the columns of `pairs_schema`."""
+
+    table: pa.Table
+
+    @classmethod
+    def read(cls, folder: Path) -> WordPairs:
+        """Return the word pairs of a dataset folder, memory-mapped. Raises `DataError` where it
+        does not have the columns of `pairs_schema`, or others than those of `full_schema`.
+        """
+        table = read_table(folder)
+        fields = set(table.schema.remove_metadata())
+        if not set(pairs_schema()) <= fields <= set(full_schema()):
+            columns = ", ".join(table.schema.names)
+            raise DataError(folder, f"is not a word-pair dataset: its columns are {columns}")
+        return cls(table)
+
+    @property
+    def links(self) -> Links:
+        """The links of all sentence pairs."""
+        return Links.of_table(self.table)
+
+    def check(self) -> None:
+        """Raise `DataError`, with the row's id, unless all links are within their
+        sentences, and all words at their starts in the running text.
+        """
+        table = self.table
+
+        def fault(row: int, problem: str) -> DataError:
+            return DataError("word pairs", f"row {row} (id {table.column('id')[row]}) {problem}")
+
+        links = self.links
+        rows = links.rows()
+        for name, positions in (("src", links.src), ("tgt", links.tgt)):
+            outside = (positions < 0) | (positions >= Words(table.column(name)).lengths[rows])
+            if outside.any():
+                k = int(np.argmax(outside))
+                problem = f"has a link to word {positions[k]} of {name}, which has fewer words"
+                raise fault(int(rows[k]), problem)
+            for row, words in enumerate(read_sentences(table, name)):
+                if isinstance(words, Sentence) and not all(
+                    start >= 0
+                    and (words.text.startswith(word, start) or word in clean(words.text[start:end]))
+                    for word, (start, end) in zip(words, words.spans(), strict=True)
+                ):
+                    raise fault(row, f"has words in {name} that are not in {name}_text")
+
+    def export_pharaoh(self, path: Path) -> int:
+        """Write the links as a Pharaoh file (0-based), line by line of the corpus up to the last
+        that is in the dataset; lines that are not are blank. Returns the number of lines.
+
+        ``aligner: links`` reads the file for the same corpus where blanks divide its words
+        (``pretokenized: true``), and `raxalign aer` beside links made by hand.
+        """
+        ids, links = self.table.column("id").to_numpy(), self.links
+        rows = np.full(int(ids.max(initial=-1)) + 1, len(links))
+        rows[ids] = np.arange(len(links))
+        with_a_blank = Links(np.append(links.offsets, links.offsets[-1]), links.src, links.tgt)
+        with_a_blank.take(rows).write(path)
+        return len(rows)
+
+    @staticmethod
+    def left_out(*folders: Path) -> dict[str, str]:
+        """Return what of their corpora datasets do not have, as `Caveats.partial` has it."""
+        found = {}
+        for facts in map(read_metadata, folders):
+            counts = facts.get("bitext_counts") or {}
+            lost = {name: n for name, n in counts.items() if n and name not in _THERE}
+            if n := (facts.get("counts") or {}).get("without_links"):
+                lost["without a link"] = n
+            if lost and "read" in counts:
+                why = ", ".join(f"{n:,} {name}" for name, n in lost.items())
+                told = f"{sum(lost.values()):,} of {counts['read']:,} give no word pairs ({why})"
+                found[f"sentence pairs of {facts['lang_pair']}"] = told
+        return found
+
+
+def link_columns(links: Links) -> tuple[pa.Array, pa.Array]:
+    """Return the two columns of links, without a Python object per link."""
+    offsets = pa.array(links.offsets.astype(np.int32))
+    src, tgt = (
+        pa.ListArray.from_arrays(offsets, pa.array(side)) for side in (links.src, links.tgt)
+    )
+    return src, tgt
+
+
+def types_schema() -> pa.Schema:
+    """Return the columns of linked word types: one row per pair of surface forms, cased."""
+    return pa.schema([("src", pa.string()), ("tgt", pa.string())])
+
+
+def linked_types(src: Words, tgt: Words, links: Links) -> pa.Table:
+    """Return the different pairs of words that links join, in order of the vocabularies."""
+    rows, size = links.rows(), max(1, len(tgt.vocabulary))
+    s = src.codes[src.offsets[rows] + links.src].astype(np.int64)
+    t = tgt.codes[tgt.offsets[rows] + links.tgt].astype(np.int64)
+    pairs = distinct(s * size + t)
+    columns = [
+        src.vocabulary.take(pa.array(pairs // size)),
+        tgt.vocabulary.take(pa.array(pairs % size)),
+    ]
+    return pa.Table.from_arrays(columns, schema=types_schema())
+
+
+def write_types(types: pa.Table, path: Path) -> int:
+    """Write a table of `types_schema` as an Arrow IPC file; return its number of rows."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with pa.ipc.new_file(str(path), types_schema()) as file:
+        file.write_table(types, max_chunksize=1 << 17)
+    return int(types.num_rows)
+
+
+def read_types(path: Path) -> pa.Table:
+    """Return a table of `types_schema`, memory-mapped. Raises `DataError` where there is none."""
+    try:
+        table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+    except (OSError, pa.ArrowInvalid) as error:
+        raise DataError(path, f"is not a table of word types ({error})") from error
+    if not table.schema.remove_metadata().equals(types_schema()):
+        columns = ", ".join(table.schema.names)
+        raise DataError(path, f"is not a table of word types: its columns are {columns}")
+    return table
+
+
+def build_seen(
+    linked_types_files: Iterable[Path],
+    pairs_folders: Iterable[Path],
+    dictionaries: Iterable[Sequence[tuple[str, str]]],
+    folder: Path,
+) -> dict[str, Json]:
+    """Write `<folder>/types.arrow`, the word types linked in runs of the word aligner or in
+    word-pair datasets, as they are written, and `<folder>/dictionary.arrow`, the
+    entries of dictionaries, which count for a word in any case.
+
+    `linked_types_files` are the `linked_types.arrow` of held-out runs, `pairs_folders` dataset
+    folders, `dictionaries` entries (source, target). Rows are sorted by source, then target.
+    """
+    tables = [read_types(path) for path in linked_types_files]
+    for table in (WordPairs.read(folder).table for folder in pairs_folders):
+        src, tgt = (Words(table.column(name)) for name in ("src", "tgt"))
+        tables.append(linked_types(src, tgt, Links.of_table(table)))
+    entries = [{"src": src, "tgt": tgt} for found in dictionaries for src, tgt in found]
+    lowered = pa.Table.from_pylist(entries, types_schema())
+    return {
+        "types": write_types(_distinct(tables), folder / "types.arrow"),
+        "dictionary_entries": write_types(_distinct([lowered]), folder / "dictionary.arrow"),
+    }
+
+
+def _distinct(tables: Sequence[pa.Table]) -> pa.Table:
+    """Return each pair of types once, sorted."""
+    types = pa.concat_tables(tables) if tables else types_schema().empty_table()
+    types = types.group_by(["src", "tgt"]).aggregate([]).select(["src", "tgt"])
+    return types.take(pc.sort_indices(types, [("src", "ascending"), ("tgt", "ascending")]))
+
 
 OneToOne = bool | Literal["first"]
 """Which links are kept of words that have several: none of them (True), all (False), or those of
@@ -134,53 +303,51 @@ class LinkRecipe:
         pair = {"lang": self.lang, "pivot": self.pivot, "lang_pair": f"{self.lang}-{self.pivot}"}
         return {**pair, **self.facts(), **self.metadata}
 
+    def build_training(self, bitext: Path, inputs: AlignerInputs, folder: Path) -> dict[str, Json]:
+        """Write the word pairs of a training bitext (a dataset folder) to `<folder>/data`; returns
+        notes: counts, the word aligner, and the links' digest. Sentences and languages are added to
+        `inputs`.
+        """
+        table = read_table(bitext)
+        links = _align({bitext: table}, self, inputs)
+        metadata = {**_of_bitext(bitext), **self.described(), "part": "training"}
+        counts = _write(table, links, folder / TEST, metadata)
+        return {**self.facts(), **counts, "links_digest": links.digest()}
 
-def build_training(
-    bitext: Path, recipe: LinkRecipe, inputs: AlignerInputs, folder: Path
-) -> dict[str, Json]:
-    """Write the word pairs of a training bitext (a dataset folder) to `<folder>/data`; returns
-    notes: counts, the word aligner, and the links' digest. Sentences and languages are added to
-    `inputs`.
-    """
-    table = read_table(bitext)
-    links = _align({bitext: table}, recipe, inputs)
-    metadata = {**_of_bitext(bitext), **recipe.described(), "part": "training"}
-    counts = _write(table, links, folder / TEST, metadata)
-    return {**recipe.facts(), **counts, "links_digest": links.digest()}
+    def build_heldout(
+        self,
+        heldout: Path,
+        training: Path,
+        inputs: AlignerInputs,
+        folder: Path,
+        *,
+        keep_training: bool = False,
+    ) -> dict[str, Json]:
+        """Run the word aligner once over test, dev (the artifact folder `heldout`) and training
+        sentences (a dataset folder) together, and write `<folder>/data` (test), `<folder>/dev` and
+        `<folder>/linked_types.arrow`, the word types that are linked in the training sentences of
+        this run; with `keep_training` also `<folder>/train`, for `slice_training`.
 
-
-def build_heldout(
-    heldout: Path,
-    training: Path,
-    recipe: LinkRecipe,
-    inputs: AlignerInputs,
-    folder: Path,
-    *,
-    keep_training: bool = False,
-) -> dict[str, Json]:
-    """Run the word aligner once over test, dev (the artifact folder `heldout`) and training
-    sentences (a dataset folder) together, and write `<folder>/data` (test), `<folder>/dev` and
-    `<folder>/linked_types.arrow`, the word types that are linked in the training sentences of this
-    run; with `keep_training` also `<folder>/train`, for `slice_training`.
-
-    Returns notes: counts per part, the word aligner, and the digest of all links.
-    """
-    bitexts = {source: read_table(source) for source in (heldout / TEST, heldout / DEV, training)}
-    links = _align(bitexts, recipe, inputs)
-    notes = {**recipe.facts(), "links_digest": links.digest()}
-    start, parts = 0, ((TEST, "test"), (DEV, "dev"), (TRAIN, "training"))
-    for (part, name), (source, table) in zip(parts, bitexts.items(), strict=True):
-        own = links.part(start, start + table.num_rows)
-        start += table.num_rows
-        if part == TRAIN:
-            types = linked_types(Words(table.column("src")), Words(table.column("tgt")), own)
-            notes["linked_types"] = write_types(types, folder / LINKED_TYPES)
-        if part == TRAIN and not keep_training:
-            notes[name] = _counts(own)
-        else:
-            metadata = {**_of_bitext(source), **recipe.described(), "part": name}
-            notes[name] = _write(table, own, folder / part, metadata)
-    return notes
+        Returns notes: counts per part, the word aligner, and the digest of all links.
+        """
+        bitexts = {
+            source: read_table(source) for source in (heldout / TEST, heldout / DEV, training)
+        }
+        links = _align(bitexts, self, inputs)
+        notes = {**self.facts(), "links_digest": links.digest()}
+        start, parts = 0, ((TEST, "test"), (DEV, "dev"), (TRAIN, "training"))
+        for (part, name), (source, table) in zip(parts, bitexts.items(), strict=True):
+            own = links.part(start, start + table.num_rows)
+            start += table.num_rows
+            if part == TRAIN:
+                types = linked_types(Words(table.column("src")), Words(table.column("tgt")), own)
+                notes["linked_types"] = write_types(types, folder / LINKED_TYPES)
+            if part == TRAIN and not keep_training:
+                notes[name] = _counts(own)
+            else:
+                metadata = {**_of_bitext(source), **self.described(), "part": name}
+                notes[name] = _write(table, own, folder / part, metadata)
+        return notes
 
 
 def slice_training(run: Path, folder: Path, sentences: int) -> dict[str, Json]:
@@ -189,30 +356,13 @@ def slice_training(run: Path, folder: Path, sentences: int) -> dict[str, Json]:
 
     Writes fewer where the run has fewer: where that is refused, making the bitext has raised.
     """
-    whole = read_pairs(run / TRAIN)
+    whole = WordPairs.read(run / TRAIN).table
     table = whole.slice(0, sentences)
-    links = links_of(table)
+    links = Links.of_table(table)
     counts = _write(
         table, links, folder / TEST, {**read_metadata(run / TRAIN), "sliced_from": whole.num_rows}
     )
     return {**counts, "links_digest": links.digest()}
-
-
-def export_pharaoh(folder: Path, path: Path) -> int:
-    """Write the links of a word-pair dataset as a Pharaoh file (0-based), line by line of the
-    corpus up to the last that is in the dataset; lines that are not are blank. Returns the number
-    of lines.
-
-    ``aligner: links`` reads the file for the same corpus where blanks divide its words
-    (``pretokenized: true``), and `raxalign aer` beside links made by hand.
-    """
-    table = read_pairs(folder)
-    ids, links = table.column("id").to_numpy(), links_of(table)
-    rows = np.full(int(ids.max(initial=-1)) + 1, len(links))
-    rows[ids] = np.arange(len(links))
-    with_a_blank = Links(np.append(links.offsets, links.offsets[-1]), links.src, links.tgt)
-    write_links(path, with_a_blank.take(rows))
-    return len(rows)
 
 
 def _align(bitexts: Mapping[Path, pa.Table], recipe: LinkRecipe, inputs: AlignerInputs) -> Links:
@@ -226,16 +376,16 @@ def _align(bitexts: Mapping[Path, pa.Table], recipe: LinkRecipe, inputs: Aligner
     filled = replace(
         inputs,
         ids=ids,  # type: ignore[arg-type]  # an array is a sequence here
-        gold=Links.join([links_of(table) for table in tables]) if has_gold else None,
+        gold=Links.join([Links.of_table(table) for table in tables]) if has_gold else None,
         # gold links mean that no tokeniser made a word, where a bitext does not record it
         own_words=all(
-            read_metadata(folder).get(WORDS, OWN_WORDS if _has_gold(table) else "") == OWN_WORDS
+            has_own_words(read_metadata(folder), unknown=_has_gold(table))
             for folder, table in bitexts.items()
         ),
         lang=recipe.lang,
         pivot=recipe.pivot,
     )
-    links = symmetrize_links(*recipe.aligner.align(src, tgt, filled), recipe.symmetrization)
+    links = Links.symmetrized(*recipe.aligner.align(src, tgt, filled), recipe.symmetrization)
     without = np.diff(links.offsets) == 0
     longest = max(int(side.lengths[without].max(initial=0)) for side in (src, tgt))
     if longest > _LONG and (heard := Caveats.listener()) is not None:
@@ -255,21 +405,6 @@ def _of_bitext(folder: Path) -> dict[str, Json]:
         **{name: value for name, value in metadata.items() if name != "counts"},
         "bitext_counts": metadata.get("counts"),
     }
-
-
-def left_out(*folders: Path) -> dict[str, str]:
-    """Return what of their corpora word-pair datasets do not have, as `Caveats.partial` has it."""
-    found = {}
-    for facts in map(read_metadata, folders):
-        counts = facts.get("bitext_counts") or {}
-        lost = {name: n for name, n in counts.items() if n and name not in _THERE}
-        if n := (facts.get("counts") or {}).get("without_links"):
-            lost["without a link"] = n
-        if lost and "read" in counts:
-            why = ", ".join(f"{n:,} {name}" for name, n in lost.items())
-            told = f"{sum(lost.values()):,} of {counts['read']:,} give no word pairs ({why})"
-            found[f"sentence pairs of {facts['lang_pair']}"] = told
-    return found
 
 
 def _counts(links: Links) -> dict[str, Json]:

@@ -13,8 +13,7 @@ from raxalign.arrays import Bools, Ints
 from raxalign.corpora.readers.lines import opened, read_lines
 from raxalign.errors import DataError
 from raxalign.lazy import np
-from raxalign.pairing.aligners.base import Links
-from raxalign.pairing.pharaoh import read_marked
+from raxalign.pairing.links import Links
 
 GoldFormat = Literal["pharaoh", "naacl"]
 _NAACL = re.compile(
@@ -35,8 +34,33 @@ class GoldLinks:
     sure: Links
     possible: Links
 
+    @classmethod
+    def read(
+        cls, path: Path, written: GoldFormat, *, first: int = 0, swap: bool = False
+    ) -> GoldLinks:
+        """Read links made by hand.
+
+        `pharaoh` has one line per sentence pair, sure links as ``i-j`` and possible ones as
+        ``ipj``, counted from `first`. `naacl` has one line per link, ``sentence i j [S|P]
+        [confidence]``, counted from 1; links without a letter are sure, and links with position 0,
+        the null word, are passed over. There only the sentence pairs that the file names are
+        annotated. `swap` exchanges the sides.
+
+        Raises `DataError` with the line of what is not a link, and for a file without any.
+        """
+        found = _read_naacl(path) if written == "naacl" else _read_pharaoh(path, first)
+        if not len(found.possible.src):
+            raise DataError(path, "has no links")
+        if not swap:
+            return found
+        return cls(path, found.rows, found.sure.swapped(), found.possible.swapped())
+
     def __len__(self) -> int:
         return len(self.rows)
+
+    def counted(self, links: Links) -> LinkCounts:
+        """Count links of the annotated sentence pairs by these."""
+        return LinkCounts.of(links, self.sure, self.possible)
 
     def keep(self, chosen: Bools) -> GoldLinks:
         """Those of some of the annotated sentence pairs."""
@@ -60,28 +84,9 @@ class GoldLinks:
         raise DataError(self.path, fault, remedy=remedy)
 
 
-def read_gold(path: Path, written: GoldFormat, *, first: int = 0, swap: bool = False) -> GoldLinks:
-    """Read links made by hand.
-
-    `pharaoh` has one line per sentence pair, sure links as ``i-j`` and possible ones as ``ipj``,
-    counted from `first`. `naacl` has one line per link, ``sentence i j [S|P] [confidence]``,
-    counted from 1; links without a letter are sure, and links with position 0, the null word, are
-    passed over. There only the sentence pairs that the file names are annotated. `swap` exchanges
-    the sides.
-
-    Raises `DataError` with the line of what is not a link, and for a file without any.
-    """
-    found = _read_naacl(path) if written == "naacl" else _read_pharaoh(path, first)
-    if not len(found.possible.src):
-        raise DataError(path, "has no links")
-    if not swap:
-        return found
-    return GoldLinks(path, found.rows, found.sure.swapped(), found.possible.swapped())
-
-
 def _read_pharaoh(path: Path, first: int) -> GoldLinks:
     try:
-        links, marks = read_marked(path)
+        links, marks = Links.read_marked(path)
     except DataError as error:
         begin = path.read_bytes()[:200].decode("utf-8-sig", "replace") if path.is_file() else ""
         if _NAACL.match(begin.lstrip()):
@@ -139,6 +144,31 @@ class LinkCounts:
     right_sure: Ints
     sure: Ints
 
+    @classmethod
+    def of(cls, links: Links, sure: Links, possible: Links | None = None) -> LinkCounts:
+        """Count by sentence pair. Sure links count as possible ones too, whether or not `possible`
+        repeats them.
+
+        Raises `ValueError` where the three are of different numbers of sentence pairs.
+
+        >>> found, sure, possible = (Links.of([p]) for p in ({(0, 0), (1, 1)}, {(0, 0)}, {(1, 1)}))
+        >>> LinkCounts.of(found, sure, possible).scores()["alignment_error_rate"]
+        0.0
+        """
+        found, certain = np.unique(links.codes()), np.unique(sure.codes())
+        allowed = certain if possible is None else np.union1d(certain, possible.codes())
+        if not len(links) == len(sure) == (len(sure) if possible is None else len(possible)):
+            raise ValueError(
+                "links, sure links and possible links are of different numbers of sentence pairs"
+            )
+        right_sure = np.intersect1d(found, certain, assume_unique=True)
+        right = np.intersect1d(found, allowed, assume_unique=True)
+        counted = (
+            np.diff(Links.from_codes(codes, len(links)).offsets)
+            for codes in (found, right, right_sure, certain)
+        )
+        return cls(*counted)
+
     @property
     def wrong(self) -> Ints:
         """The numerator of the alignment error rate, whose denominator is `found` and `sure`
@@ -165,28 +195,3 @@ class LinkCounts:
             "recall": recall,
             "alignment_error_rate": 1 - (right_sure + right) / total if total else 0.0,
         }
-
-
-def count_links(links: Links, sure: Links, possible: Links | None = None) -> LinkCounts:
-    """Count by sentence pair. Sure links count as possible ones too, whether or not `possible`
-    repeats them.
-
-    Raises `ValueError` where the three are of different numbers of sentence pairs.
-
-    >>> found, sure, possible = (Links.of([p]) for p in ({(0, 0), (1, 1)}, {(0, 0)}, {(1, 1)}))
-    >>> count_links(found, sure, possible).scores()["alignment_error_rate"]
-    0.0
-    """
-    found, certain = np.unique(links.codes()), np.unique(sure.codes())
-    allowed = certain if possible is None else np.union1d(certain, possible.codes())
-    if not len(links) == len(sure) == (len(sure) if possible is None else len(possible)):
-        raise ValueError(
-            "links, sure links and possible links are of different numbers of sentence pairs"
-        )
-    right_sure = np.intersect1d(found, certain, assume_unique=True)
-    right = np.intersect1d(found, allowed, assume_unique=True)
-    counted = (
-        np.diff(Links.from_codes(codes, len(links)).offsets)
-        for codes in (found, right, right_sure, certain)
-    )
-    return LinkCounts(*counted)

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, cast
@@ -81,14 +82,14 @@ class LocalData:
         per reason to doubt that its sides are what they should be, or why it cannot be read. One
         that is not read line by line is passed over.
         """
-        from raxalign.corpora.text.parallel import GLANCE
+        from raxalign.corpora.text.parallel import Parallel
 
         for stage in _local(self.plan):
             if _of_lines(stage):
                 seen = _Seen(stage)
                 try:
                     with _reading(stage) as pairs:
-                        seen.see(islice(pairs, GLANCE))
+                        seen.see(islice(pairs, Parallel.GLANCE))
                     yield from seen.doubts()
                 except DataError as fault:
                     yield fault
@@ -165,11 +166,9 @@ class LocalData:
             own = entry.translations
             if own is None or not own.pairs:
                 continue
-            from raxalign.corpora.text.parallel import crossed, swapped, vocabularies
+            from raxalign.corpora.text.parallel import swapped
 
-            why = swapped(own.pairs, own.lang, own.pivot)
-            if why is None and (text := _beginning(self.plan, own)):
-                why = crossed(own.pairs, (own.lang, own.pivot), vocabularies(text))
+            why = swapped(own.pairs, own.lang, own.pivot, partial(_beginning, self.plan, own))
             if why is not None:
                 sides = f"the sides of {own.lang}-{own.pivot} seem to be swapped: {why}"
                 yield Remark(entry.path, sides, remedy="If so, set `swap` the other way")
@@ -241,14 +240,12 @@ class _Seen:
 
     def see(self, pairs: Iterable[SentencePair]) -> int:
         """Take account of pairs; return their number."""
-        from raxalign.corpora.text.parallel import SIDES_GLANCE
-
         count = 0
         for count, pair in enumerate(self.parallel.see(pairs), 1):
             self.heldout.append(pair)
             self.blank += _is_blank(pair)
             self.overlong += self._is_long(pair)
-            if count <= SIDES_GLANCE:
+            if count <= self.parallel.SIDES_GLANCE:
                 self.first.append((pair.source, pair.target))
         return count
 

@@ -30,7 +30,7 @@ from raxalign.plan.trial import Trial
 from raxalign.store.storage import Storage
 
 if TYPE_CHECKING:
-    from raxalign.corpora.readers.remote import Remote
+    from raxalign.corpora.readers.repository import Remote
 
 
 def readers(grid: Grid) -> Iterator[tuple[Any, str]]:

@@ -56,6 +56,11 @@ class Definition:
     scaling: Scaling
     penalty: Penalty = "none"
 
+    @property
+    def idle(self) -> set[str]:
+        """The option `k`, where it does not change what the measure finds."""
+        return set() if self.penalty in ("hubness", "margin") else {"k"}
+
 
 MEASURES: Mapping[Measure, Definition] = {
     "csls": Definition(
@@ -97,11 +102,6 @@ MEASURES: Mapping[Measure, Definition] = {
 """The definition of every measure."""
 
 
-def idle_options(measure: Measure) -> set[str]:
-    """Return the option `k` where it does not change what a measure finds."""
-    return set() if MEASURES[measure].penalty in ("hubness", "margin") else {"k"}
-
-
 _ROWS = 1024
 """Vectors whose similarities are in memory together."""
 
@@ -139,40 +139,44 @@ class Terms(NamedTuple):
     candidates: torch.Tensor | None
     queries: torch.Tensor | None = None
 
+    @staticmethod
+    def softmax(products_NQ: torch.Tensor) -> torch.Tensor:
+        """Return what the inverted softmax subtracts for N candidates, (N,), by their similarities
+        to all queries.
+        """
+        return 2 * TEMPERATURE * (products_NQ / TEMPERATURE).logsumexp(1)
 
-def softmax_terms(products_NQ: torch.Tensor) -> torch.Tensor:
-    """Return what the inverted softmax subtracts for N candidates, (N,), by their similarities to
-    all queries.
-    """
-    return 2 * TEMPERATURE * (products_NQ / TEMPERATURE).logsumexp(1)
+    @staticmethod
+    def transport(blocks: Callable[[], Iterable[torch.Tensor]], temperature: float) -> torch.Tensor:
+        """Return what half of the terms of `sinkhorn` are for C candidates, (C,): -T log v, where
+        the plan is diag(u) exp(s / T) diag(v). `blocks` begins anew with the similarities of some
+        queries to all candidates (some, C), until all queries have come.
 
+        A round divides each query's row of the plan by its sum, and then each candidate's column.
+        """
+        terms_C: torch.Tensor | float = 0.0
+        for _ in range(ROUNDS):
+            sums_C = torch.tensor(-torch.inf)
+            for products in blocks():
+                plan = (products - terms_C) / temperature
+                plan -= plan.logsumexp(1, keepdim=True)
+                sums_C = torch.logaddexp(sums_C.to(plan), plan.logsumexp(0))
+            terms_C = terms_C + temperature * sums_C
+        assert isinstance(terms_C, torch.Tensor)
+        return terms_C
 
-def transport_terms(
-    blocks: Callable[[], Iterable[torch.Tensor]], temperature: float
-) -> torch.Tensor:
-    """Return what half of the terms of `sinkhorn` are for C candidates, (C,): -T log v, where the
-    plan is diag(u) exp(s / T) diag(v). `blocks` begins anew with the similarities of some queries
-    to all candidates (some, C), until all queries have come.
-
-    A round divides each query's row of the plan by its sum, and then each candidate's column.
-    """
-    terms_C: torch.Tensor | float = 0.0
-    for _ in range(ROUNDS):
-        sums_C = torch.tensor(-torch.inf)
-        for products in blocks():
-            plan = (products - terms_C) / temperature
-            plan -= plan.logsumexp(1, keepdim=True)
-            sums_C = torch.logaddexp(sums_C.to(plan), plan.logsumexp(0))
-        terms_C = terms_C + temperature * sums_C
-    assert isinstance(terms_C, torch.Tensor)
-    return terms_C
-
-
-def margins(
-    products_QC: torch.Tensor, queries_Q: torch.Tensor, candidates_C: torch.Tensor
-) -> torch.Tensor:
-    """Return similarities over the mean of the hubness terms of both vectors, (Q, C)."""
-    return 2 * products_QC / (queries_Q[:, None] + candidates_C).clamp(min=_TINY)
+    def applied(
+        self, products_QC: torch.Tensor, rows: slice | torch.Tensor = slice(None)
+    ) -> torch.Tensor:
+        """Return the scores (Q, C) of the similarities of scaled vectors, larger for more similar
+        ones and comparable within a row: terms of the query alone are left out where they are
+        subtracted. `rows` are those of these queries among all of them.
+        """
+        if self.candidates is None:
+            return products_QC
+        if self.queries is None:
+            return 2 * products_QC - self.candidates
+        return 2 * products_QC / (self.queries[rows, None] + self.candidates).clamp(min=_TINY)
 
 
 @dataclass(frozen=True)
@@ -185,6 +189,27 @@ class Scaled:
     queries: torch.Tensor
     candidates: torch.Tensor
     crowd: torch.Tensor
+
+    @classmethod
+    def of(cls, queries_QH: torch.Tensor, candidates_CH: torch.Tensor, measure: Measure) -> Scaled:
+        """Scale both sides as the measure asks."""
+        definition = MEASURES[measure]
+        queries, candidates = queries_QH, candidates_CH
+        if definition.scaling == "centered" and len(candidates):
+            center = candidates.mean(0)
+            queries, candidates = queries - center, candidates - center
+        crowd = queries
+        if definition.scaling in ("unit", "released_cao"):
+            queries = torch.nn.functional.normalize(queries, dim=-1)
+        if definition.scaling == "unit":
+            crowd, candidates = queries, torch.nn.functional.normalize(candidates, dim=-1)
+        elif definition.scaling == "released_cao":
+            tiny = torch.finfo(crowd.dtype).tiny
+            crowd, candidates = (
+                side / torch.linalg.matrix_norm(side).clamp_min(tiny)
+                for side in (crowd, candidates)
+            )
+        return cls(definition, queries, candidates, crowd)
 
     def terms(self, candidates: torch.Tensor, k: int, *, apart: bool = False) -> Terms:
         """Return what scores of some scaled candidates (N, H) take besides products; `sinkhorn`
@@ -199,59 +224,18 @@ class Scaled:
             return Terms(hubness(candidates, self.crowd, k, apart=apart), around)
         if penalty == "softmax":
             blocks = products(candidates, self.crowd, apart=apart)
-            return Terms(torch.cat([softmax_terms(block) for block in blocks]))
+            return Terms(torch.cat([Terms.softmax(block) for block in blocks]))
         if penalty == "sinkhorn":
             each = partial(products, self.crowd, candidates, apart=apart)
-            return Terms(2 * transport_terms(each, TEMPERATURE))
+            return Terms(2 * Terms.transport(each, TEMPERATURE))
         return Terms(candidates.square().sum(1) if penalty == "square" else None)
 
-
-def scaled(queries_QH: torch.Tensor, candidates_CH: torch.Tensor, measure: Measure) -> Scaled:
-    """Scale both sides as the measure asks."""
-    definition = MEASURES[measure]
-    queries, candidates = queries_QH, candidates_CH
-    if definition.scaling == "centered" and len(candidates):
-        center = candidates.mean(0)
-        queries, candidates = queries - center, candidates - center
-    crowd = queries
-    if definition.scaling in ("unit", "released_cao"):
-        queries = torch.nn.functional.normalize(queries, dim=-1)
-    if definition.scaling == "unit":
-        crowd, candidates = queries, torch.nn.functional.normalize(candidates, dim=-1)
-    elif definition.scaling == "released_cao":
-        tiny = torch.finfo(crowd.dtype).tiny
-        crowd, candidates = (
-            side / torch.linalg.matrix_norm(side).clamp_min(tiny) for side in (crowd, candidates)
-        )
-    return Scaled(definition, queries, candidates, crowd)
-
-
-def scored(
-    queries_QH: torch.Tensor,
-    candidates_CH: torch.Tensor,
-    terms: Terms,
-    rows: slice | torch.Tensor = slice(None),
-) -> torch.Tensor:
-    """Return the scores (Q, C) of scaled vectors, larger for more similar ones and comparable
-    within a row: terms of the query alone are left out where they are subtracted. `rows` are those
-    of these queries among all of them.
-    """
-    products = queries_QH @ candidates_CH.T
-    if terms.candidates is None:
-        return products
-    if terms.queries is not None:
-        return margins(products, terms.queries[rows], terms.candidates)
-    return 2 * products - terms.candidates
-
-
-def mutual_nearest(src_SH: torch.Tensor, tgt_TH: torch.Tensor) -> list[tuple[int, int]]:
-    """Return the pairs (row of one side, row of the other) of a few vectors that are each other's
-    nearest by the cosine, the first of equals, in the order of the first side. All similarities are
-    in memory at once.
-    """
-    if not len(src_SH) or not len(tgt_TH):
-        return []
-    sides = scaled(src_SH, tgt_TH, "cosine")
-    products_ST = sides.queries @ sides.candidates.T
-    ahead, back = products_ST.argmax(1).tolist(), products_ST.T.argmax(1).tolist()
-    return [(i, j) for i, j in enumerate(ahead) if back[j] == i]
+    def mutual_nearest(self) -> list[tuple[int, int]]:
+        """Return the pairs (query, candidate) of a few vectors that are each other's nearest, the
+        first of equals, in the order of the queries. All similarities are in memory at once.
+        """
+        if not len(self.queries) or not len(self.candidates):
+            return []
+        products_QC = self.queries @ self.candidates.T
+        ahead, back = products_QC.argmax(1).tolist(), products_QC.T.argmax(1).tolist()
+        return [(i, j) for i, j in enumerate(ahead) if back[j] == i]

@@ -1,37 +1,360 @@
 """Exact nearest neighbours between two sets of vectors, in both directions, block by block.
 
-CSLS costs one matrix product and keeps no similarities. `first_pass.py` finds the k nearest of
+CSLS costs one matrix product and keeps no similarities. The first pass finds the k nearest of
 every vector, and the largest similarity to each group of neighbouring candidates. When the hubness
 terms are known, a second pass compares the best of the nearest with a bound of what each group
 can score, and computes only groups again that can still win. Most queries have none. Where vectors
 crowd so closely that no bound excludes a group, this costs another product. Scores that divide by
-terms of both sides have no such bound (`normalised.py`). On several threads of a CPU, lanes walk
-over blocks of their own (`worker_pool.py`).
+terms of both sides have no such bound. On several threads of a CPU, lanes walk
+over blocks of their own.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
+from threading import Barrier, Lock
+from typing import Any
 
-from raxalign.lazy import torch
-from raxalign.similarity.first_pass import Nearest, nearest_both
-from raxalign.similarity.measures import (
-    MEASURES,
-    TEMPERATURE,
-    Definition,
-    Measure,
-    Penalty,
-    margins,
-    transport_terms,
-)
-from raxalign.similarity.scaled_vectors import ScaledVectors, Tiling, first_twin
-from raxalign.similarity.worker_pool import lanes_for, opened
+from raxalign.lazy import np, torch
+from raxalign.similarity.measures import MEASURES, TEMPERATURE, Measure, Terms
+
+_MOST = 4
+"""Lanes, so that their blocks stay large in the same memory."""
+
+_WORK = 2**30
+"""Multiplications below which one lane is as fast."""
+
+_OPENING = Lock()
+"""Held while the default number of threads is another, which others would take for theirs."""
+
+
+def lanes_for(x: torch.Tensor, y: torch.Tensor) -> int:
+    """Return how many lanes work on the products of two sets of vectors (n, d) and (m, d): a number
+    that divides the calling thread's number of PyTorch threads, and 1 on a GPU.
+    """
+    if x.device.type != "cpu" or x.numel() * len(y) < _WORK:
+        return 1
+    threads = _own_threads()
+    return next(lanes for lanes in range(_MOST, 0, -1) if threads % lanes == 0)
+
+
+def _own_threads() -> int:
+    """Return the calling thread's number, which is the default's where it has not asked before."""
+    with _OPENING:
+        return torch.get_num_threads()
+
+
+@contextmanager
+def opened(lanes: int) -> Iterator[Callable[[Sequence[Callable[[], Any]]], list[Any]]]:
+    """Yield a function that runs some jobs in lanes and returns their results, or raises the error
+    of the first one that failed. One lane is the caller's own thread; several share its PyTorch
+    threads and have its modes of autograd.
+
+    A number of threads that is set in one thread becomes the default of new ones. So the default is
+    set again at once, in another thread, and the caller's own number is never touched.
+    """
+    if lanes == 1:
+        yield lambda jobs: [job() for job in jobs]
+        return
+    threads = max(1, _own_threads() // lanes)
+    inference, grad = torch.is_inference_mode_enabled(), torch.is_grad_enabled()
+
+    def begin(all_there: Barrier) -> None:
+        torch.get_num_threads()  # otherwise the first operation would set the default again
+        torch.set_num_threads(threads)
+        all_there.wait()
+
+    def run(job: Callable[[], Any]) -> Any:
+        with torch.inference_mode(inference), torch.set_grad_enabled(grad):
+            return job()
+
+    with ThreadPoolExecutor(lanes, "similarity") as pool:
+        with _OPENING, ThreadPoolExecutor(1) as other:
+            default = other.submit(torch.get_num_threads).result()
+            list(pool.map(begin, [Barrier(lanes)] * lanes))
+            other.submit(torch.set_num_threads, default).result()
+        yield lambda jobs: list(pool.map(run, jobs))
+
+
+def walk(
+    rows: Sequence[int], columns: Sequence[int], visit: Callable[[int, int, int], None], lanes: int
+) -> None:
+    """Visit every cell of a grid, some cells at a time, none of them in one row or one column:
+    `visit` is called with the number of a lane, a row, and a column. Each row is of one lane, each
+    further lane begins one column later, and the order of the visits to each row and column is the
+    same in every run. Raises the error of a visit, after which no other one begins.
+    """
+    lanes = min(lanes, len(columns))
+    with opened(lanes) as run:
+        for start in range(0, len(rows), lanes):
+            for turn in range(len(columns)):
+                cells = [
+                    (lane, row, columns[(turn + lane) % len(columns)])
+                    for lane, row in enumerate(rows[start : start + lanes])
+                ]
+                run([partial(visit, *cell) for cell in cells])
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """How the work is cut, which changes no result beyond rounding: `block_bytes` of similarities
+    are in memory at once; the largest of a `row_group` of neighbouring columns, and of a
+    `column_group` of rows, shows where the nearest of a row or a column are; of at least a
+    `wide_group` of candidates it is kept for the second pass, in at most `peak_bytes`.
+    """
+
+    block_bytes: int = 128 * 2**20
+    row_group: int = 32
+    column_group: int = 16
+    wide_group: int = 128
+    peak_bytes: int = 256 * 2**20
+
+    def wide(self, rows: int, columns: int) -> int:
+        """Return the number of vectors in a wide group, a multiple of the others."""
+        least = -(-8 * rows * columns // self.peak_bytes)  # two sides in float32
+        return _rounded_up(max(self.wide_group, least), math.lcm(self.row_group, self.column_group))
+
+    def block(self, rows: int, columns: int, itemsize: int, lanes: int = 1) -> tuple[int, int]:
+        """Return the rows and columns of a block, multiples of the wide groups; a block has about
+        twice as many rows as columns, since values are read faster from a row than from a column.
+        Each lane has a block in memory, and as many rows of blocks as the others.
+        """
+        fit = self.block_bytes // itemsize
+        high = _largest_part(rows, max(math.isqrt(2 * fit), fit // columns), lanes)
+        wide = _largest_part(columns, min(fit // (lanes * high), -(-columns // lanes)))
+        group = self.wide(rows, columns)
+        return _rounded_up(high, group), _rounded_up(wide, group)
+
+
+def _largest_part(size: int, most: int, unit: int = 1) -> int:
+    """Return the largest part of `size` cut into the fewest equal parts, a multiple of `unit`."""
+    return -(-size // _rounded_up(-(-size // max(1, most)), unit))
+
+
+def _rounded_up(size: int, unit: int) -> int:
+    return -(-size // unit) * unit
+
+
+@dataclass(frozen=True)
+class ScaledVectors:
+    """One set of `vectors` (n, d), the factors by which they are multiplied a few at a time,
+    `scale` (n,), and as queries where these differ, `query_scale`, and their numbers in some
+    `order` (n,).
+    """
+
+    vectors: torch.Tensor
+    scale: torch.Tensor
+    order: torch.Tensor
+    query_scale: torch.Tensor | None = None
+
+    @classmethod
+    def of(cls, vectors: torch.Tensor, scaling: str = "none") -> ScaledVectors:
+        """Return vectors in the order in which they are given, with the factors of a measure."""
+        scale, query_scale = vectors.new_ones(len(vectors)), None
+        if scaling in ("unit", "released_cao"):
+            norms = torch.linalg.vector_norm(vectors, dim=1)
+            # A zero vector has cosine 0 with everything.
+            scale = torch.where(norms > 0, 1 / norms, torch.zeros_like(norms))
+        if scaling == "released_cao":
+            # Matrices of Frobenius norm 1 in hubness terms, and queries of norm 1.
+            tiny = torch.finfo(vectors.dtype).tiny
+            whole = 1 / torch.linalg.matrix_norm(vectors).clamp_min(tiny)
+            scale, query_scale = whole.expand(len(vectors)), scale
+        return cls(vectors, scale, torch.arange(len(vectors), device=vectors.device), query_scale)
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def take(self, places: slice | torch.Tensor) -> torch.Tensor:
+        """Return the scaled vectors at some places."""
+        return self._scaled(places, self.scale)
+
+    def queries(self, places: torch.Tensor) -> torch.Tensor:
+        """Return the vectors at some places, scaled as queries."""
+        return self._scaled(places, self.scale if self.query_scale is None else self.query_scale)
+
+    def _scaled(self, places: slice | torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        numbers = self.order[places]
+        return self.vectors.index_select(0, numbers).mul_(scale[numbers, None])
+
+    def query_factors(self) -> torch.Tensor:
+        """Return similarities of queries over those of the vectors otherwise, for each place."""
+        if self.query_scale is None:
+            return torch.ones_like(self.scale)
+        return (self.query_scale / self.scale)[self.order]
+
+    def by_nearness(self, other: ScaledVectors) -> ScaledVectors:
+        """Return the vectors in the order of their similarity to the mean of another side."""
+        mean = other.scale @ other.vectors / len(other)
+        return replace(self, order=(self.vectors @ mean * self.scale).argsort(stable=True))
+
+
+def first_twin(vectors: torch.Tensor) -> torch.Tensor:
+    """Return for every row (n,) the lowest index of an identical row, since a product may round
+    them differently. Whole rows are compared only where their first values are equal.
+    """
+    index = torch.arange(len(vectors), device=vectors.device)
+    _, inverse, counts = torch.unique(vectors[:, 0], return_inverse=True, return_counts=True)
+    alike = (counts[inverse] > 1).nonzero()[:, 0]
+    if len(alike):
+        _, inverse = torch.unique(vectors[alike], dim=0, return_inverse=True)
+        firsts = torch.full_like(alike, len(index)).scatter_reduce_(0, inverse, alike, "amin")
+        index[alike] = firsts[inverse]
+    return index
+
+
+_CACHED = 2**20
+"""Bytes of similarities that stay in the cache of a core."""
+
+_READ = 4096
+"""Vectors whose groups are read at once."""
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """What one product says of the similarities between one side's n vectors and the other's: the
+    `values` and the `places` of the k nearest of the other side in its order (n, k), and the
+    `peaks`, the largest similarity to each `group` of so many neighbouring vectors of the other
+    side (groups, n).
+    """
+
+    values: torch.Tensor
+    places: torch.Tensor
+    peaks: torch.Tensor
+    group: int
+
+    def add(self, grouped: torch.Tensor, peaks: torch.Tensor, first: int, other: int) -> None:
+        """Take in the similarities `grouped` of some neighbouring vectors (vectors, groups, group)
+        and the `peaks` of the groups (vectors, groups); `first` is the place of the first vector,
+        and `other` that of the first vector of the other side.
+        """
+        narrow = grouped.shape[2]
+        wide = peaks.view(len(peaks), -1, self.group // narrow).amax(2)
+        start = other // self.group
+        self.peaks[start : start + wide.shape[1], first : first + len(wide)] = wide.T
+        k, rows = self.values.shape[1], torch.arange(_READ, device=peaks.device)[:, None]
+        for begin in range(0, len(peaks), _READ):
+            part = peaks[begin : begin + _READ]
+            here = slice(first + begin, first + begin + len(part))
+            values, places = self.values[here], self.places[here]
+            _, groups = _largest(part, min(k, part.shape[1]))
+            read = grouped[begin : begin + _READ][rows[: len(part)], groups].flatten(1)
+            best, chosen = _largest(torch.cat([values, read], 1), k)
+            is_new, known = chosen >= k, places.gather(1, chosen.clamp(max=k - 1))
+            chosen = (chosen - k).clamp_(min=0)
+            found = groups.gather(1, chosen // narrow).mul_(narrow)
+            found.add_(chosen % narrow + other)
+            self.values[here], self.places[here] = best, torch.where(is_new, found, known)
+
+
+def _largest(values: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the k largest values of every row and their columns, in any order; of equal ones the
+    first where k is 1. NumPy selects three times as fast as PyTorch does on a CPU.
+    """
+    if k == 1:
+        columns = values.argmax(1, keepdim=True)
+    elif values.device.type == "cpu":
+        columns = torch.from_numpy(np.argpartition(values.numpy(), -k, axis=1)[:, -k:])
+    else:
+        columns = values.topk(k, dim=1, sorted=False).indices
+    return values.gather(1, columns), columns
+
+
+def nearest_both(
+    x: ScaledVectors,
+    y: ScaledVectors,
+    k: int,
+    tiling: Tiling,
+    penalties: tuple[torch.Tensor, torch.Tensor] | None = None,
+) -> tuple[Nearest, Nearest]:
+    """Return the k nearest of every row (n vectors `x`) among the columns (m vectors `y`), and of
+    every column among the rows; all of them where there are fewer.
+
+    `penalties` are what is subtracted from twice the similarity for each row (n,) and each column
+    (m,) as a candidate (None: nothing, and the similarity counts once).
+    """
+    n, m, g, h = len(x), len(y), tiling.row_group, tiling.column_group
+    # One lane visits columns in ascending order, so that the first of equals stays.
+    lanes = 1 if k == 1 else lanes_for(x.vectors, y.vectors)
+    rows, columns = tiling.block(n, m, x.vectors.element_size(), lanes)
+    space, group = x.vectors.new_empty(lanes, rows * columns), tiling.wide(n, m)
+    sizes = ((n, m), (m, n))
+    ahead, back = (_none_yet(own, other, min(k, other), group, space) for own, other in sizes)
+
+    def visit(lane: int, top: int, left: int) -> None:
+        some = x.take(slice(top, top + rows))
+        others = y.take(slice(left, left + columns))
+        block = _padded_product(some, others, space[lane], group)
+        in_rows, in_columns = _scores(block, penalties, top, left)
+        row_peaks, column_peaks = _maxima(in_rows, in_columns, g, h)
+        grouped_rows = in_rows.view(len(block), -1, g)
+        grouped_columns = in_columns.view(-1, h, block.shape[1]).permute(2, 0, 1)
+        ahead.add(grouped_rows[: len(some)], row_peaks[: len(some)], top, left)
+        back.add(grouped_columns[: len(others)], column_peaks.T[: len(others)], left, top)
+
+    walk(range(0, n, rows), range(0, m, columns), visit, lanes)
+    return ahead, back
+
+
+def _none_yet(n: int, m: int, k: int, group: int, like: torch.Tensor) -> Nearest:
+    values = like.new_full((n, k), -math.inf)
+    places = torch.zeros((n, k), dtype=torch.int64, device=like.device)
+    return Nearest(values, places, like.new_empty(-(-m // group), n), group)
+
+
+def _padded_product(
+    some: torch.Tensor, others: torch.Tensor, space: torch.Tensor, group: int
+) -> torch.Tensor:
+    """Return a block in `space`, rounded up to whole groups; padding is never near."""
+    shape = -(-len(some) // group) * group, -(-len(others) // group) * group
+    block = space[: shape[0] * shape[1]].view(shape)
+    block[len(some) :], block[:, len(others) :] = -math.inf, -math.inf
+    torch.mm(some, others.T, out=block[: len(some), : len(others)])
+    return block
+
+
+def _scores(
+    block: torch.Tensor, penalties: tuple[torch.Tensor, torch.Tensor] | None, top: int, left: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return a block's scores of the columns for each row, and of the rows for each column."""
+    if penalties is None:
+        return block, block
+    (height, width), (of_rows, of_columns) = block.shape, penalties
+    block.mul_(2)
+    for_rows = block - _padded(of_columns[left : left + width], width)
+    return for_rows, block - _padded(of_rows[top : top + height], height)[:, None]
+
+
+def _padded(values: torch.Tensor, size: int) -> torch.Tensor:
+    return torch.nn.functional.pad(values, (0, size - len(values)))
+
+
+def _maxima(
+    in_rows: torch.Tensor, in_columns: torch.Tensor, g: int, h: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the maxima of groups of g neighbouring columns (rows, groups) and of h neighbouring
+    rows (groups, columns); a CPU reads a few rows at a time, the second from its cache.
+    """
+    rows, width = in_rows.shape
+    row_peaks = in_rows.new_empty(rows, width // g)
+    column_peaks = in_rows.new_empty(rows // h, width)
+    groups = rows // h
+    if in_rows.device.type == "cpu":
+        groups = max(1, _CACHED // (h * width * in_rows.element_size()))
+    for top in range(0, rows, groups * h):
+        here, there = slice(top, top + groups * h), slice(top // h, top // h + groups)
+        torch.amax(in_rows[here].view(-1, width // g, g), 2, out=row_peaks[here])
+        torch.amax(in_columns[here].view(-1, h, width), 1, out=column_peaks[there])
+    return row_peaks, column_peaks
 
 
 def nearest_normalised(
-    x: ScaledVectors, y: ScaledVectors, penalty: Penalty, k: int, temperature: float, tiling: Tiling
+    x: ScaledVectors, y: ScaledVectors, penalty: str, k: int, temperature: float, tiling: Tiling
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the nearest y of every x (n,) and the nearest x of every y (m,) by `margin`, `softmax`
     or `sinkhorn`, the first of equals.
@@ -43,7 +366,7 @@ def nearest_normalised(
         of_x, of_y = _sums(x, y, temperature, tiling)
     else:
         of_x, of_y = (
-            transport_terms(partial(_products, *sides, tiling), temperature)
+            Terms.transport(partial(_products, *sides, tiling), temperature)
             for sides in ((y, x), (x, y))
         )
     forward = torch.zeros(len(x), dtype=torch.int64, device=x.vectors.device)
@@ -51,7 +374,7 @@ def nearest_normalised(
     best_M = of_y.new_full((len(y),), -torch.inf)
     for rows, products in _blocks(x, y, tiling):
         if penalty == "margin":
-            for_x = for_y = margins(products, of_x[rows], of_y)
+            for_x = for_y = Terms(of_y, of_x).applied(products, rows)
         else:
             for_x, for_y = products - of_y, products - of_x[rows, None]
         forward[rows] = for_x.argmax(1)
@@ -117,7 +440,7 @@ def nearest_neighbors(
     with torch.no_grad():
         if source.dtype in (torch.float16, torch.bfloat16):
             source, target = source.float(), target.float()
-        options = MEASURES[measure], k, temperature, tiling or Tiling()
+        options = measure, k, temperature, tiling or Tiling()
         forward, backward = _search(source, target, *options)
         return first_twin(target)[forward], first_twin(source)[backward]
 
@@ -125,12 +448,13 @@ def nearest_neighbors(
 def _search(
     source: torch.Tensor,
     target: torch.Tensor,
-    definition: Definition,
+    measure: Measure,
     k: int,
     temperature: float,
     tiling: Tiling,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the nearest target of every source vector and the nearest source of every target."""
+    definition = MEASURES[measure]
     if definition.scaling == "centered":
         center = target.mean(0)
         source, target = source - center, target - center

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from raxalign.corpora.text.bitext import OWN_WORDS, WORDS
+from raxalign.corpora.text.bitext import has_own_words
 from raxalign.corpora.text.dataset import read_metadata
 from raxalign.errors import DataError, RaxalignError
-from raxalign.pairing.aligners.base import Links
-from raxalign.pairing.gold import GoldFormat, GoldLinks, count_links, read_gold
-from raxalign.pairing.pharaoh import read_links
-from raxalign.pairing.schema import links_of, read_pairs
+from raxalign.pairing.build import WordPairs
+from raxalign.pairing.gold import GoldFormat, GoldLinks
+from raxalign.pairing.links import Links
 from raxalign.pairing.words import Words
 from raxalign.single.place import silent
 
@@ -34,46 +33,43 @@ class ErrorRateRequest:
     links_first: int = 0
     swap: bool = False
 
+    def scores(self, *, tell: Callable[[str], None] = silent) -> dict[str, float | int]:
+        """Scores by name: `precision`, `recall`, `f1`, `aer`, and the numbers of `sentences`,
+        `links`, `sure` and `possible` links (sure ones too).
 
-def error_rate(
-    request: ErrorRateRequest, *, tell: Callable[[str], None] = silent
-) -> dict[str, float | int]:
-    """Scores by name: `precision`, `recall`, `f1`, `aer`, and the numbers of `sentences`, `links`,
-    `sure` and `possible` links (sure ones too).
-
-    Word pairs are matched with gold sentence pairs by their ids, lines of the corpus. Raises
-    `RaxalignError` where the two do not fit.
-    """
-    gold = read_gold(request.gold, request.written, first=request.gold_first, swap=request.swap)
-    if request.links.is_dir():
-        gold, links = _of_pairs(request, gold, tell)
-    else:
-        links = _of_file(request, gold)
-    if request.written == "pharaoh" and request.gold_first == 0 and _skips_first(gold.possible):
-        tell(
-            f"warning: no link in {request.gold} has a first word: does the file count from 1"
-            " (--one-based)?"
-        )
-    if not request.links.is_dir() and request.links_first == 0 and _skips_first(links):
-        tell(
-            f"warning: no link in {request.links} has a first word: does the file count from 1"
-            " (--links-one-based)?"
-        )
-    counts = count_links(links, gold.sure, gold.possible)
-    scores = counts.scores()
-    return {
-        **{name: scores[name] for name in ("precision", "recall", "f1")},
-        "aer": scores["alignment_error_rate"],
-        "sentences": len(gold),
-        "links": int(counts.found.sum()),
-        "sure": int(counts.sure.sum()),
-        "possible": len(np.unique(gold.possible.codes())),
-    }
+        Word pairs are matched with gold sentence pairs by their ids, lines of the corpus. Raises
+        `RaxalignError` where the two do not fit.
+        """
+        gold = GoldLinks.read(self.gold, self.written, first=self.gold_first, swap=self.swap)
+        if self.links.is_dir():
+            gold, links = _of_pairs(self, gold, tell)
+        else:
+            links = _of_file(self, gold)
+        if self.written == "pharaoh" and self.gold_first == 0 and _skips_first(gold.possible):
+            tell(
+                f"warning: no link in {self.gold} has a first word: does the file count from 1"
+                " (--one-based)?"
+            )
+        if not self.links.is_dir() and self.links_first == 0 and _skips_first(links):
+            tell(
+                f"warning: no link in {self.links} has a first word: does the file count from 1"
+                " (--links-one-based)?"
+            )
+        counts = gold.counted(links)
+        scores = counts.scores()
+        return {
+            **{name: scores[name] for name in ("precision", "recall", "f1")},
+            "aer": scores["alignment_error_rate"],
+            "sentences": len(gold),
+            "links": int(counts.found.sum()),
+            "sure": int(counts.sure.sum()),
+            "possible": len(np.unique(gold.possible.codes())),
+        }
 
 
 def _of_file(request: ErrorRateRequest, gold: GoldLinks) -> Links:
     """The links of the annotated lines."""
-    links, needed = read_links(request.links), int(gold.rows[-1]) + 1
+    links, needed = Links.read(request.links), int(gold.rows[-1]) + 1
     if len(links) < needed or (request.written == "pharaoh" and len(links) != needed):
         raise DataError(
             request.links,
@@ -95,7 +91,7 @@ def _of_pairs(
     request: ErrorRateRequest, gold: GoldLinks, tell: Callable[[str], None]
 ) -> tuple[GoldLinks, Links]:
     """The annotated sentence pairs that are among the word pairs, and their links."""
-    table = read_pairs(request.links)
+    table = WordPairs.read(request.links).table
     ids = table.column("id").to_numpy()
     order = np.argsort(ids, kind="stable")
     at = np.minimum(np.searchsorted(ids[order], gold.rows), max(len(ids) - 1, 0))
@@ -111,7 +107,7 @@ def _of_pairs(
             " (`raxalign pairs` drops repeated ones without `--overlap keep`) and are left out"
         )
     metadata = read_metadata(request.links)
-    if "corpus" in metadata and metadata.get(WORDS) != OWN_WORDS:
+    if "corpus" in metadata and not has_own_words(metadata):
         tell(
             f"warning: the words of {request.links} were made by a tokeniser, and {request.gold}"
             " counts words that blanks divide: make the word pairs with `--option"
@@ -120,7 +116,7 @@ def _of_pairs(
     gold, rows = gold.keep(there), order[at[there]]
     src, tgt = (Words(table.column(name)).lengths[rows] for name in ("src", "tgt"))
     gold.require_inside(src, tgt)
-    return gold, links_of(table).take(rows)
+    return gold, Links.of_table(table).take(rows)
 
 
 def _skips_first(links: Links) -> np.bool_ | bool:

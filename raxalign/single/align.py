@@ -24,8 +24,7 @@ from raxalign.languages import language, same_language
 from raxalign.options.params import BaseParams
 from raxalign.options.run import Precision, RunConfig
 from raxalign.options.sources import LocalFile, looked_up
-from raxalign.pairing.build import OneToOne, export_pharaoh, left_out
-from raxalign.pairing.schema import check, read_pairs
+from raxalign.pairing.build import WordPairs
 from raxalign.plan.expansion.data import SharedStages
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.expansion.tasks import TrialInputs
@@ -33,13 +32,11 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.single.model_card import Card, Origin
 from raxalign.single.place import (
+    OutFolder,
     announced,
-    appearing,
     encoder_of,
-    refuse_existing,
     runtime,
     silent,
-    transforms_of,
 )
 from raxalign.stages import Workshop
 from raxalign.store.key import digest
@@ -63,6 +60,44 @@ class AlignRequest:
     threads: int | None = None
     precision: Precision = "fp32"
 
+    def make(self, out: Path, *, storage: Storage) -> dict[str, Any]:
+        """Align and export to `out`; returns the method's notes. Checkpoints lie in the storage, so
+        a killed training goes on from there, and the alignment, so that it is not made twice.
+        """
+        OutFolder(out).refuse_existing()
+        method, spec = _method_and_encoder(self)
+        start, folders = spec.plugin(), self.pairs
+        _check_pairs(self, method)
+        where = runtime(self.device, self.threads, self.precision)
+        identity = Identity(storage.digests.of, start.fetch().get)
+        shared = _given(self, identity)
+        pairs = {lang: shared.training_pairs(lang, 0, None) for lang in folders}
+        begins, kind = shared.encoder(spec), catalog("methods").kind(self.method)
+        params, languages = method.canonical(), tuple(folders)
+        given = TrialInputs(kind, method, params, begins, start.family, languages, 0, self.seed)
+        stage = given.stage(shared)
+        identity.refuse_missing()
+        workshop = Workshop(Plan("align", self.pivot, 1, (), shared.stages, {}), storage, where)
+        for lang, made in pairs.items():
+            with workshop.reading(made):
+                workshop.store.make("pairs", made.key, _copied(folders[lang]))
+        aligned = workshop.aligned(stage.key)
+        notes: dict[str, Any] = dict(workshop.store.manifest("aligned", stage.key).notes)
+        if partial := {**WordPairs.left_out(*folders.values()), **notes.get("partial", {})}:
+            notes["partial"] = partial
+        origin = Origin.named(self.encoder) if start.by_name else Origin()
+        told = Caveats.said(self.method, notes)
+        card = Card(
+            *(self.method, params, start.label(), languages, self.pivot, self.seed),
+            data={lang: digest(made.digests) for lang, made in pairs.items()},
+            caveats=tuple(told),
+            origin=origin,
+            precision=self.precision,
+        )
+        with OutFolder(out).appearing() as folder:
+            card.written(aligned, SentenceUse((*languages, self.pivot)), folder)
+        return notes
+
 
 @dataclass
 class _GivenPairs(SharedStages):
@@ -82,45 +117,6 @@ class _GivenPairs(SharedStages):
     def training_bitext(self, lang: str, sentences: int) -> Stage:
         """Add the sentences of the word pairs, which have the columns of a bitext too."""
         return self.training_pairs(lang, sentences, None)
-
-
-def make_aligned(request: AlignRequest, out: Path, *, storage: Storage) -> dict[str, Any]:
-    """Align and export to `out`; returns the method's notes. Checkpoints lie in the storage, so a
-    killed training goes on from there, and the alignment, so that it is not made twice.
-    """
-    refuse_existing(out)
-    method, spec = _method_and_encoder(request)
-    start, folders = spec.plugin(), request.pairs
-    _check_pairs(request, method)
-    where = runtime(request.device, request.threads, request.precision)
-    identity = Identity(storage.digests.of, start.fetch().get)
-    shared = _given(request, identity)
-    pairs = {lang: shared.training_pairs(lang, 0, None) for lang in folders}
-    begins, kind = shared.encoder(spec), catalog("methods").kind(request.method)
-    params, languages = method.canonical(), tuple(folders)
-    given = TrialInputs(kind, method, params, begins, start.family, languages, 0, request.seed)
-    stage = given.stage(shared)
-    identity.refuse_missing()
-    workshop = Workshop(Plan("align", request.pivot, 1, (), shared.stages, {}), storage, where)
-    for lang, made in pairs.items():
-        with workshop.reading(made):
-            workshop.store.make("pairs", made.key, _copied(folders[lang]))
-    aligned = workshop.aligned(stage.key)
-    notes: dict[str, Any] = dict(workshop.store.manifest("aligned", stage.key).notes)
-    if partial := {**left_out(*folders.values()), **notes.get("partial", {})}:
-        notes["partial"] = partial
-    origin = Origin.named(request.encoder) if start.by_name else Origin()
-    told = Caveats.said(request.method, notes)
-    card = Card(
-        *(request.method, params, start.label(), languages, request.pivot, request.seed),
-        data={lang: digest(made.digests) for lang, made in pairs.items()},
-        caveats=tuple(told),
-        origin=origin,
-        precision=request.precision,
-    )
-    with appearing(out) as folder:
-        card.written(aligned, SentenceUse((*languages, request.pivot)), folder)
-    return notes
 
 
 def _given(request: AlignRequest, identity: Identity) -> _GivenPairs:
@@ -148,7 +144,7 @@ def _method_and_encoder(request: AlignRequest) -> tuple[Any, Spec]:
     method = catalog("methods")[request.method](params)
     spec = encoder_of(request.encoder)
     start = spec.plugin()
-    if transforms_of(folder := Path(request.encoder).expanduser()):
+    if OutFolder(folder := Path(request.encoder).expanduser()).transforms():
         # one more alignment would leave them behind without a word
         remedy = "Align the encoder that it was made from"
         raise DataError(folder, "is aligned by transforms already", remedy=remedy)
@@ -179,7 +175,7 @@ def _check_pairs(request: AlignRequest, method: Any) -> None:
             remedy = "Name one that `raxalign pairs` wrote"
             raise DataError(folder, "there is no such folder of word pairs", remedy=remedy)
         check_whole(folder)
-        check(read_pairs(folder))
+        WordPairs.read(folder).check()
         told, asked = read_metadata(folder).get("lang_pair"), f"{lang}-{request.pivot}"
         if told not in (None, asked):
             remedy = "Name its languages with --pairs and --pivot"
@@ -232,52 +228,50 @@ class PairsRequest:
     aligner: str
     aligner_options: tuple[str, ...]
     symmetrization: str
-    one_to_one: OneToOne
+    one_to_one: bool | Literal["first"]
     encoder: str | None = None
     device: str | None = None
     overlap: Literal["drop", "keep"] = "drop"
 
+    def make(
+        self,
+        out: Path,
+        *,
+        storage: Storage,
+        export_links: Path | None = None,
+        threads: int | None = None,
+        tell: Callable[[str], None] = silent,
+    ) -> dict[str, Any]:
+        """Write the dataset, and return the notes of its manifest.
 
-def make_pairs(
-    request: PairsRequest,
-    out: Path,
-    *,
-    storage: Storage,
-    export_links: Path | None = None,
-    threads: int | None = None,
-    tell: Callable[[str], None] = silent,
-) -> dict[str, Any]:
-    """Write the dataset, and return the notes of its manifest.
-
-    Args:
-        request: What to make.
-        out: The folder to write. Where it is taken, this is an error before any work.
-        storage: The storage.
-        export_links: A Pharaoh file for the links.
-        threads: CPU threads (None: all cores; one for a word aligner that reads an encoder).
-        tell: Receives one line per stage that was made.
-    """
-    refuse_existing(out)
-    if export_links is not None and not export_links.absolute().parent.is_dir():
-        raise RaxalignError(f"{export_links}: there is no folder {export_links.parent}")
-    stages, stage = _plan(request, storage)
-    plan = Plan("pairs", request.pivot, 0, (), stages.stages, {})
-    workshop = Workshop(plan, storage, _runtime(request, stage, threads))
-    workshop.announce = announced(tell)
-    try:
-        folder = workshop.ensure(stage.key)
-    except TooShort as error:  # what to do about it, by the names of the command's options
-        lower, text = f"lower --heldout (now {request.heldout})", "name a corpus with more text"
-        fewer = f"lower --sentences (now {request.sentences}), or leave it out to take all"
-        remedies = [lower] * bool(request.heldout) + [fewer] * bool(request.sentences)
-        remedy = ("; ".join(remedies) or text).capitalize()
-        raise DataError(error.file, error.problem, remedy=remedy) from error
-    with appearing(out) as partial:
-        shutil.copytree(folder / "data", partial, dirs_exist_ok=True)
-    if export_links is not None:
-        export_pharaoh(out, export_links)
-    notes: dict[str, Any] = dict(workshop.store.manifest("pairs", stage.key).notes)
-    return {**notes, "partial": {**left_out(out), **notes.get("partial", {})}}
+        Args:
+            out: The folder to write. Where it is taken, this is an error before any work.
+            storage: The storage.
+            export_links: A Pharaoh file for the links.
+            threads: CPU threads (None: all cores; one for a word aligner that reads an encoder).
+            tell: Receives one line per stage that was made.
+        """
+        OutFolder(out).refuse_existing()
+        if export_links is not None and not export_links.absolute().parent.is_dir():
+            raise RaxalignError(f"{export_links}: there is no folder {export_links.parent}")
+        stages, stage = _plan(self, storage)
+        plan = Plan("pairs", self.pivot, 0, (), stages.stages, {})
+        workshop = Workshop(plan, storage, _runtime(self, stage, threads))
+        workshop.announce = announced(tell)
+        try:
+            folder = workshop.ensure(stage.key)
+        except TooShort as error:  # what to do about it, by the names of the command's options
+            lower, text = f"lower --heldout (now {self.heldout})", "name a corpus with more text"
+            fewer = f"lower --sentences (now {self.sentences}), or leave it out to take all"
+            remedies = [lower] * bool(self.heldout) + [fewer] * bool(self.sentences)
+            remedy = ("; ".join(remedies) or text).capitalize()
+            raise DataError(error.file, error.problem, remedy=remedy) from error
+        with OutFolder(out).appearing() as partial:
+            shutil.copytree(folder / "data", partial, dirs_exist_ok=True)
+        if export_links is not None:
+            WordPairs.read(out).export_pharaoh(export_links)
+        notes: dict[str, Any] = dict(workshop.store.manifest("pairs", stage.key).notes)
+        return {**notes, "partial": {**WordPairs.left_out(out), **notes.get("partial", {})}}
 
 
 def _runtime(request: PairsRequest, stage: Stage, threads: int | None) -> Runtime:

@@ -32,13 +32,11 @@ from raxalign.plan.trial import Trial
 from raxalign.plan.values.results import rows
 from raxalign.plan.values.retention import made_again
 from raxalign.single.place import (
-    TENSORS,
-    TRANSFORMS,
+    OutFolder,
     announced,
     encoder_of,
     runtime,
     silent,
-    transforms_of,
 )
 from raxalign.stages import Workshop
 
@@ -62,6 +60,33 @@ class EvaluateRequest:
     mteb: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
 
+    def evaluate(
+        self, opened: Opened, *, tell: Callable[[str], None] = silent
+    ) -> tuple[list[dict[str, Any]], Plan]:
+        """Return result rows and their plan. What is in the ledger is not computed again."""
+        tasks = _known("--task", self.tasks, [spec.name for spec in opened.grid.tasks])
+        languages = _known("--language", self.languages, opened.grid.languages)
+        opened = opened.resolved(opened.storage.local / "downloads")
+        if self.mteb or self.options:
+            opened, tasks = _with_mteb(opened, self), ("mteb",)
+        plan, aligned = _plan(opened, self, tasks, languages)
+        found = LocalData(plan).files(done=opened.storage.ledger.keys())
+        found.refuse_faults(opened.grid.path)
+        for remark in found.remarks:
+            tell(f"note: {remark}")
+        threads = self.threads or opened.run.threads
+        where = runtime(self.device, threads, self.precision or "fp32")
+        workshop = Workshop(plan, opened.storage, where)
+        workshop.announce = announced(tell)
+        stored = {key for _, key in workshop.store.keys()}  # noqa: SIM118
+        records = opened.storage.tombstones.all()
+        if message := made_again(plan, workshop.ledger.keys(), stored, records):
+            tell(message)
+        _store_transforms(workshop, aligned, self.encoder)
+        for trial in plan.trials:
+            workshop.run_trial(trial.key)
+        return rows(plan, workshop.ledger), plan
+
 
 class _Given:
     """Stands for the method of an encoder that is aligned already: only what its transforms change
@@ -73,34 +98,6 @@ class _Given:
         crosses = any(record["lang"] == pivot for record in records)
         layers = str(max(inside)) if inside else ""
         self.effect = lambda: Effect(inside=bool(inside), pivot=crosses, inside_layers=layers)
-
-
-def evaluate_encoder(
-    opened: Opened, request: EvaluateRequest, *, tell: Callable[[str], None] = silent
-) -> tuple[list[dict[str, Any]], Plan]:
-    """Return result rows and their plan. What is in the ledger is not computed again."""
-    tasks = _known("--task", request.tasks, [spec.name for spec in opened.grid.tasks])
-    languages = _known("--language", request.languages, opened.grid.languages)
-    opened = opened.resolved(opened.storage.local / "downloads")
-    if request.mteb or request.options:
-        opened, tasks = _with_mteb(opened, request), ("mteb",)
-    plan, aligned = _plan(opened, request, tasks, languages)
-    found = LocalData(plan).files(done=opened.storage.ledger.keys())
-    found.refuse_faults(opened.grid.path)
-    for remark in found.remarks:
-        tell(f"note: {remark}")
-    threads = request.threads or opened.run.threads
-    where = runtime(request.device, threads, request.precision or "fp32")
-    workshop = Workshop(plan, opened.storage, where)
-    workshop.announce = announced(tell)
-    stored = {key for _, key in workshop.store.keys()}  # noqa: SIM118
-    records = opened.storage.tombstones.all()
-    if message := made_again(plan, workshop.ledger.keys(), stored, records):
-        tell(message)
-    _store_transforms(workshop, aligned, request.encoder)
-    for trial in plan.trials:
-        workshop.run_trial(trial.key)
-    return rows(plan, workshop.ledger), plan
 
 
 def _known(flag: str, wanted: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
@@ -145,8 +142,9 @@ def _plan(
     identity = Identity(opened.storage.digests.of, lambda name: found.get(name) or lock.get(name))
     shared = SharedStages(grid, identity)
     start = shared.encoder(spec)
-    records = transforms_of(folder := Path(request.encoder).expanduser().absolute())
-    names = {name: LocalFile(folder / name) for name in (TRANSFORMS, TENSORS) if records}
+    folder = Path(request.encoder).expanduser().absolute()
+    records, files = OutFolder(folder).transforms(), (OutFolder.TRANSFORMS, OutFolder.TENSORS)
+    names = {name: LocalFile(folder / name) for name in files if records}
     digests, locations = identity.of(names)
     stage = Stage("aligned", GIVEN, 1, {}, {"encoder": start.key}, digests, locations)
     aligned = shared.add(replace(stage, precision=request.precision or opened.run.precision))
@@ -188,9 +186,11 @@ def _store_transforms(workshop: Workshop, aligned: Stage, encoder: str) -> None:
 
     def build(folder: Path) -> Mapping[str, Any]:
         if aligned.locations:
-            shutil.copyfile(aligned.locations[TENSORS], folder / TENSORS)
-            record = json.loads(Path(aligned.locations[TRANSFORMS]).read_text(encoding="utf-8"))
-            (folder / TRANSFORMS).write_text(
+            shutil.copyfile(aligned.locations[OutFolder.TENSORS], folder / OutFolder.TENSORS)
+            record = json.loads(
+                Path(aligned.locations[OutFolder.TRANSFORMS]).read_text(encoding="utf-8")
+            )
+            (folder / OutFolder.TRANSFORMS).write_text(
                 json.dumps({**record, "weights_changed": False}), encoding="utf-8"
             )
         else:

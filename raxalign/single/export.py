@@ -23,8 +23,8 @@ from raxalign.plan.trial import Trial
 from raxalign.plan.values.results import read_records, remarks
 from raxalign.plan.values.retention import again
 from raxalign.plan.values.scoreboard import Lacking
-from raxalign.single.model_card import RAXALIGN, SENTENCES, WEIGHTS, Card, origin_of, scores_of
-from raxalign.single.place import TRANSFORMS, appearing, refuse_existing, runtime, silent
+from raxalign.single.model_card import Card, CardScore, Origin
+from raxalign.single.place import OutFolder, runtime, silent
 from raxalign.stages import Workshop
 from raxalign.store.storage import Storage
 
@@ -63,7 +63,7 @@ def push(folder: Path, name: str, *, private: bool = False) -> str:
     try:
         repository = hub.create_repo(name, private=private or None, exist_ok=True)
         there = set(hub.list_repo_files(repository.repo_id)) - _OF_NOBODY
-        if there and TRANSFORMS not in there:
+        if there and OutFolder.TRANSFORMS not in there:
             raise RaxalignError(
                 f"--push {name}: the repository holds something else than an export"
                 f" ({', '.join(sorted(there)[:3])}), which is left as it is. Give another name;"
@@ -125,7 +125,7 @@ def ways(
     for task, key in trial.evaluations.items():
         reading = _reading(plan, trial, task)
         same = reading is not None and _same(reading, aligned, use)
-        every = {RAXALIGN: True, SENTENCES: same, WEIGHTS: plain}
+        every = dict(zip(CardScore.WAYS, (True, same, plain), strict=True))
         own = plan.stages[key].inputs["aligned"] == trial.aligned
         found[task] = tuple(way for way, gives in every.items() if own and gives)
     return found
@@ -197,7 +197,7 @@ def export_trial(
         RaxalignError: No trial has the key, its encoder cannot be had, or it is not aligned for the
             language.
     """
-    refuse_existing(out)
+    OutFolder(out).refuse_existing()
     found = _whole(find(key, storage), key)
     trial, plan = found.trial, found.plan
     remade = _remade(found, key, storage)
@@ -206,7 +206,7 @@ def export_trial(
     if remade is not None:
         tell(remade)
     workshop = Workshop(plan, storage, runtime(None if remade else "cpu"))
-    with appearing(out) as partial:
+    with OutFolder(out).appearing() as partial:
         aligned = workshop.aligned(trial.aligned)
         use = use_of(plan, trial, aligned, language)
         choices = _card(workshop, found, aligned, use).written(aligned, use, partial)
@@ -329,9 +329,9 @@ def _card(workshop: Workshop, found: Found, aligned: AlignedEncoder, use: Senten
         trial.sentences,
         trial.key,
         data=links,
-        scores=scores_of(plan, workshop.ledger, trial, ways(plan, trial, aligned, use)),
+        scores=CardScore.of_trial(plan, workshop.ledger, trial, ways(plan, trial, aligned, use)),
         caveats=remarks(alone, read_records(alone, workshop.ledger)),
-        origin=origin_of(plan, trial),
+        origin=Origin.of(plan, trial),
         seeds=tuple(sorted({t.seed for t in plan.trials if t.seed is not None})),
         precision=plan.stages[trial.aligned].precision,
         base_precision=plan.stages[trial.aligned].base_precision,

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 from raxalign.analysis.cells import MEANS, Cell, Name
 from raxalign.catalog import catalog
@@ -69,6 +69,24 @@ class Origin:
         """Return that of an encoder alone, by its hub name or folder."""
         return cls(hub_name(encoder))
 
+    @classmethod
+    def of(cls, plan: Plan, trial: Trial) -> Origin:
+        """Return what the plan says of a trial's aligned encoder."""
+        start = plan.stages[plan.stages[trial.aligned].inputs["encoder"]]
+        named = start.params.get("name") if start.maker == "transformer" else None
+        corpora, texts, aligners = catalog("corpora"), dict[Text, None](), dict[str, None]()
+        for stage in (plan.stages[key] for key in plan.closure([trial.aligned])):
+            options = stage.params.get("corpus") if stage.kind == "bitext" else None
+            if isinstance(options, Mapping) and stage.params.get("part") == "training":
+                licence = corpora[stage.maker].licence if stage.maker in corpora else "unknown"
+                texts[Text(stage.maker, _name(options), licence, stage.maker == "hub")] = None
+            if stage.kind == "pairs":
+                how = stage.params.get("symmetrization")
+                one = ", one to one" if stage.params.get("one_to_one") else ""
+                aligners[f"{stage.maker} ({how}{one})" if how else stage.maker] = None
+        base = hub_name(named) if named is not None else None
+        return cls(base, tuple(texts), tuple(aligners))
+
 
 def hub_name(name: object) -> str | None:
     """Return the name of an encoder on the Hugging Face Hub; None for a folder.
@@ -79,24 +97,6 @@ def hub_name(name: object) -> str | None:
     text = str(name)
     there = _HUB.fullmatch(text) and not text.startswith(".")
     return text if there and not Path(text).expanduser().exists() else None
-
-
-def origin_of(plan: Plan, trial: Trial) -> Origin:
-    """Return what the plan says of a trial's aligned encoder."""
-    start = plan.stages[plan.stages[trial.aligned].inputs["encoder"]]
-    named = start.params.get("name") if start.maker == "transformer" else None
-    corpora, texts, aligners = catalog("corpora"), dict[Text, None](), dict[str, None]()
-    for stage in (plan.stages[key] for key in plan.closure([trial.aligned])):
-        options = stage.params.get("corpus") if stage.kind == "bitext" else None
-        if isinstance(options, Mapping) and stage.params.get("part") == "training":
-            licence = corpora[stage.maker].licence if stage.maker in corpora else "unknown"
-            texts[Text(stage.maker, _name(options), licence, stage.maker == "hub")] = None
-        if stage.kind == "pairs":
-            how = stage.params.get("symmetrization")
-            one = ", one to one" if stage.params.get("one_to_one") else ""
-            aligners[f"{stage.maker} ({how}{one})" if how else stage.maker] = None
-    base = hub_name(named) if named is not None else None
-    return Origin(base, tuple(texts), tuple(aligners))
 
 
 def _name(options: Mapping[str, Any]) -> str:
@@ -133,45 +133,50 @@ class CardScore:
     lower: bool = False
     ways: tuple[str, ...] = (RAXALIGN, WEIGHTS)
 
+    WAYS: ClassVar = (RAXALIGN, SENTENCES, WEIGHTS)
+    """The ways of loading an encoder, in order."""
 
-def scores_of(
-    plan: Plan,
-    ledger: Ledger,
-    trial: Trial,
-    ways: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
-) -> list[CardScore]:
-    """Return the main scores of a trial on test sets (dev where a task has no test), task by task,
-    the means over languages last; `ways` are those of each task.
-    """
-    found = rows(plan, ledger)
-    rows_ = [row for row in found if row["trial"] == trial.key]
-    this = Cell.of_trial(rows_, plan.pivot, plan.measured)
-    if this is None:
-        return []
-    board = Scoreboard.of(found, plan)
-    whole = next((cell for cell in board.cells if trial.key in cell.trials), this)
-    if whole is this:  # a search suggested it: dev values alone, which are in no table of the grid
-        board = replace(board, cells=[this])
-    kinds = {task: plan.stages[key].maker for task, key in trial.evaluations.items()}
-    tables = [table for task in kinds if (table := board.leading(task)) is not None]
-    own = [this.names_of(table) for table in tables]
-    names = [n for several in own for n in sorted(several, key=lambda name: name[1] in MEANS)]
-    compared = {
-        entry.name: entry
-        for entry in comparisons(board.cells, plan, ledger, tables=tables)
-        if entry.cell is whole and entry.baseline is not None
-    }
-    around = Predictions(plan, ledger).alone(this, names)
-    parts = ("low", "high", "examples")
-    return [
-        replace(
-            _score(name, kinds[name[0]], this.values[name].mean, compared.get(name)),
-            **dict[str, Any]((part, getattr(around.get(name), part, None)) for part in parts),
-            lower=plan.measured(name[0], name[2]).better == "lower",
-            ways=ways.get(name[0], CardScore.ways),
-        )
-        for name in names
-    ]
+    @classmethod
+    def of_trial(
+        cls,
+        plan: Plan,
+        ledger: Ledger,
+        trial: Trial,
+        ways: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+    ) -> list[CardScore]:
+        """Return the main scores of a trial on test sets (dev where a task has no test), task by
+        task, the means over languages last; `ways` are those of each task.
+        """
+        found = rows(plan, ledger)
+        rows_ = [row for row in found if row["trial"] == trial.key]
+        this = Cell.of_trial(rows_, plan.pivot, plan.measured)
+        if this is None:
+            return []
+        board = Scoreboard.of(found, plan)
+        whole = next((cell for cell in board.cells if trial.key in cell.trials), this)
+        # a search suggested it: dev values alone, which are in no table of the grid
+        if whole is this:
+            board = replace(board, cells=[this])
+        kinds = {task: plan.stages[key].maker for task, key in trial.evaluations.items()}
+        tables = [table for task in kinds if (table := board.leading(task)) is not None]
+        own = [this.names_of(table) for table in tables]
+        names = [n for several in own for n in sorted(several, key=lambda name: name[1] in MEANS)]
+        compared = {
+            entry.name: entry
+            for entry in comparisons(board.cells, plan, ledger, tables=tables)
+            if entry.cell is whole and entry.baseline is not None
+        }
+        around = Predictions(plan, ledger).alone(this, names)
+        parts = ("low", "high", "examples")
+        return [
+            replace(
+                _score(name, kinds[name[0]], this.values[name].mean, compared.get(name)),
+                **dict[str, Any]((part, getattr(around.get(name), part, None)) for part in parts),
+                lower=plan.measured(name[0], name[2]).better == "lower",
+                ways=ways.get(name[0], cls.ways),
+            )
+            for name in names
+        ]
 
 
 def _score(name: Name, kind: str, value: float, against: Compared | None) -> CardScore:

@@ -10,8 +10,9 @@ import shutil
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 from raxalign.catalog import catalog
 from raxalign.config.options import read_options
@@ -24,8 +25,6 @@ from raxalign.store.artifacts import as_umask_says
 from raxalign.store.storage import Storage
 from raxalign.train.devices import computes
 from raxalign.train.runtime import Runtime
-
-TRANSFORMS, TENSORS = "transforms.json", "transforms.safetensors"
 
 
 def announced(tell: Callable[[str], None]) -> Callable[[Stage, float], None]:
@@ -99,40 +98,54 @@ def runtime(
     return Runtime(device=chosen, seed=seed, threads=torch.get_num_threads(), precision=precision)
 
 
-def refuse_existing(out: Path) -> None:
-    """Raise where `out` holds something: nothing is overwritten."""
-    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
-        raise RaxalignError(f"{out}: is there already; name another folder, or remove it first")
+@dataclass(frozen=True)
+class OutFolder:
+    """A folder that a command writes, or that an earlier one has written: it appears whole or not
+    at all, and nothing is overwritten.
+    """
 
+    TRANSFORMS: ClassVar = "transforms.json"
+    TENSORS: ClassVar = "transforms.safetensors"
 
-@contextmanager
-def appearing(out: Path) -> Iterator[Path]:
-    """A folder to fill, which is renamed to `out` when the block ends well, and else removed."""
-    refuse_existing(out)
-    out = out.absolute()
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        partial = out.with_name(f".{out.name}.{uuid.uuid4().hex[:8]}")
-        partial.mkdir()
-    except OSError as error:
-        raise StorageError(f"{out}: cannot be written ({error.strerror or error})") from error
-    try:
-        yield partial
-        as_umask_says(partial)
-        if out.is_dir():
-            out.rmdir()
-        partial.rename(out)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+    path: Path
 
+    def refuse_existing(self) -> None:
+        """Raise where the folder holds something: nothing is overwritten."""
+        out = self.path
+        if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+            raise RaxalignError(f"{out}: is there already; name another folder, or remove it first")
 
-def transforms_of(folder: Path) -> list[dict[str, Any]]:
-    """Return the records of an exported encoder's transforms; none for a folder or a hub name."""
-    path = folder / TRANSFORMS
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        return list(record["transforms"])
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(path, f"is not the record of an aligned encoder ({error})") from error
+    @contextmanager
+    def appearing(self) -> Iterator[Path]:
+        """Yield a folder to fill, which is renamed to this one when the block ends well, and else
+        removed.
+        """
+        self.refuse_existing()
+        out = self.path.absolute()
+        try:
+            out.parent.mkdir(parents=True, exist_ok=True)
+            partial = out.with_name(f".{out.name}.{uuid.uuid4().hex[:8]}")
+            partial.mkdir()
+        except OSError as error:
+            raise StorageError(f"{out}: cannot be written ({error.strerror or error})") from error
+        try:
+            yield partial
+            as_umask_says(partial)
+            if out.is_dir():
+                out.rmdir()
+            partial.rename(out)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+    def transforms(self) -> list[dict[str, Any]]:
+        """Return the records of an exported encoder's transforms; none for another folder or a hub
+        name.
+        """
+        path = self.path / self.TRANSFORMS
+        try:
+            record = json.loads(path.read_text(encoding="utf-8"))
+            return list(record["transforms"])
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DataError(path, f"is not the record of an aligned encoder ({error})") from error

@@ -16,9 +16,7 @@ from raxalign.corpora.text.bitext import (
     BitextOptions,
     PieceFilter,
     SplitCorpus,
-    write_heldout,
     write_text,
-    write_training,
 )
 from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.models.aligned import AlignedEncoder
@@ -27,8 +25,11 @@ from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.methods.base import MethodInputs
 from raxalign.pairing.aligners.base import AlignerInputs
-from raxalign.pairing.build import LinkRecipe, build_heldout, build_training, slice_training
-from raxalign.pairing.schema import build_seen
+from raxalign.pairing.build import (
+    LinkRecipe,
+    build_seen,
+    slice_training,
+)
 from raxalign.plan.expansion.data import SharedStages
 from raxalign.plan.stage import Stage
 from raxalign.stages.workshop import Workshop
@@ -138,9 +139,9 @@ def make_bitext(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]
     )
     source = SplitCorpus(corpus, inputs, lang, pivot, sizes)
     if params["part"] == "heldout":
-        return write_heldout(source, options, folder)
+        return source.write_heldout(options, folder)
     elsewhere = list(shop.inputs(stage, "heldout").values())
-    return write_training(source, int(str(params["sentences"])), options, folder, elsewhere)
+    return source.write_training(int(str(params["sentences"])), options, folder, elsewhere)
 
 
 def _piece_filter(shop: Workshop, stage: Stage) -> PieceFilter | None:
@@ -176,11 +177,10 @@ def make_pairs(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
     with tempfile.TemporaryDirectory(prefix="raxalign-") as work:
         inputs = _aligner_inputs(shop, stage, Path(work))
         if params["part"] == "training":
-            return build_training(training, recipe, inputs, folder)
-        return build_heldout(
+            return recipe.build_training(training, inputs, folder)
+        return recipe.build_heldout(
             sources["heldout"],
             training,
-            recipe,
             inputs,
             folder,
             keep_training=bool(params.get("keep_training")),

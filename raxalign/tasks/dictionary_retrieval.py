@@ -12,7 +12,7 @@ from pydantic import Field
 
 from raxalign.arrays import Bools, Floats, Ints
 from raxalign.corpora.readers.dictionary import DictionaryFile
-from raxalign.corpora.readers.inspection import FileRead, read_dictionaries
+from raxalign.corpora.readers.inspection import FileRead
 from raxalign.corpora.text.dataset import read_table, word_counts
 from raxalign.corpora.text.sentences import sentence_chunks
 from raxalign.encoders.models.aligned import AlignedEncoder
@@ -22,7 +22,7 @@ from raxalign.lazy import np, torch
 from raxalign.measured import count, share
 from raxalign.options.params import LATER, Removed
 from raxalign.options.sources import DataPath, LocalFile, Source, expand_path
-from raxalign.similarity.measures import Measure, scaled, scored
+from raxalign.similarity.measures import Measure, Scaled
 from raxalign.tasks.base import Task, TaskInputs, TaskNeeds
 from raxalign.tasks.vectors import frame
 from raxalign.tasks.vectors.frame import (
@@ -122,7 +122,7 @@ def best_gold_ranks(
     candidate is their average rank. Candidates of identical vectors always tie. The neighbourhoods
     of hubness terms, of `k` vectors, are all queries, those without a gold pair included.
     """
-    sides = scaled(queries_QH.float(), candidates_CH.float(), measure)
+    sides = Scaled.of(queries_QH.float(), candidates_CH.float(), measure)
     candidates, kind = torch.unique(sides.candidates, dim=0, return_inverse=True)
     many = torch.bincount(kind, minlength=len(candidates)).double()
     first = torch.full((len(candidates),), len(kind), device=kind.device).scatter_reduce_(
@@ -133,7 +133,7 @@ def best_gold_ranks(
     parts = []
     for start in range(0, len(queries_QH), ROWS):
         some = slice(start, start + ROWS)
-        scores = scored(sides.queries[some], candidates, terms, some)
+        scores = terms.applied(sides.queries[some] @ candidates.T, some)
         here = slice(*np.searchsorted(gold_P2[:, 0], [start, start + len(scores)]))
         ranks = _ranked(scores, many, kind, gold_P2[here, 0] - start, gold_P2[here, 1])
         parts.append((*ranks, first[scores.argmax(1)].cpu().numpy()))
@@ -297,7 +297,7 @@ class DictionaryRetrieval(VectorTask):
     def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
         """Read the dictionaries."""
         sources = {lang: self.sources(lang, pivot) for lang in languages}
-        return read_dictionaries(sources, pivot, swap=self.params.swap)
+        return DictionaryFile.inspected(sources, pivot, swap=self.params.swap)
 
     def compare(
         self, aligned: AlignedEncoder, lang: str, inputs: TaskInputs

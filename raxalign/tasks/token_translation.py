@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, final
 from pydantic import Field, field_validator
 
 from raxalign.corpora.readers.inspection import FileRead, Report, read_through
+from raxalign.corpora.text.words import Sentence
 from raxalign.encoders.models.token_means import Reading, TokenMeans, means_of
 from raxalign.encoders.models.vectors import Blocks, parse_blocks
 from raxalign.errors import DataError
@@ -19,7 +20,6 @@ from raxalign.languages import labels_with
 from raxalign.lazy import np, pa
 from raxalign.options.params import LATER, SEVERAL, BaseParams
 from raxalign.options.sources import DataPath, Source
-from raxalign.running import Sentence
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds, means
 from raxalign.tasks.classifiers.examples import Example
 from raxalign.tasks.classifiers.task import ALIASES, COLUMNS, LABELS, XNLI, ClassificationTask

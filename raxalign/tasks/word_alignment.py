@@ -12,7 +12,7 @@ from pydantic import Field
 
 from raxalign.corpora.readers.inspection import LocalRows, Translations
 from raxalign.corpora.readers.lines import opened, read_lines
-from raxalign.corpora.text.words import divide_at_blanks, given_words
+from raxalign.corpora.text.words import Spacing, divide_at_blanks, given_words, spaced_out
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import LayerList, Pooling, WordVectors
 from raxalign.errors import DataError
@@ -21,11 +21,10 @@ from raxalign.measured import share
 from raxalign.options.params import LATER, BaseParams, Removed
 from raxalign.options.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.pairing.aligners.awesome_align import Extraction, linked
-from raxalign.pairing.aligners.base import Links
-from raxalign.pairing.gold import GoldFormat, GoldLinks, count_links, read_gold
-from raxalign.running import Spacing, spaced_out
+from raxalign.pairing.gold import GoldFormat, GoldLinks
+from raxalign.pairing.links import Links
 from raxalign.sample import Ratios, Sample
-from raxalign.similarity.measures import mutual_nearest
+from raxalign.similarity.measures import Scaled
 from raxalign.tasks.base import Task, TaskInputs
 from raxalign.tasks.vectors import frame
 from raxalign.tasks.vectors.frame import VectorTask
@@ -102,7 +101,7 @@ class GoldPairs:
         """Read a text and its links, which count words from `first` on; with `swap` the pivot's
         side comes first in both. Raises `DataError` where they do not fit together.
         """
-        gold = read_gold(links, written, first=first, swap=swap)
+        gold = GoldLinks.read(links, written, first=first, swap=swap)
         sides = list(_sides(text))
         needed = int(gold.rows[-1]) + 1
         if len(sides) < needed or (written == "pharaoh" and len(sides) != needed):
@@ -269,7 +268,7 @@ class WordAlignment(VectorTask):
             split, gold = source.split, source.read()
             links, unread = self._links(aligned, gold, lang, inputs.pivot)
             sure, possible = gold.links.sure, gold.links.possible
-            counts = count_links(links, sure, possible)
+            counts = gold.links.counted(links)
             table = {
                 "id": gold.links.rows,
                 "n_right": counts.right,
@@ -309,7 +308,7 @@ class WordAlignment(VectorTask):
         for row in range(len(gold.src)):
             (s, s_at), (t, t_at) = (_vectors(side, row) for side in (src, tgt))
             pairs = (
-                mutual_nearest(s, t)
+                Scaled.of(s, t, "cosine").mutual_nearest()
                 if params.extraction == "intersection"
                 else probable_links(s, t, params.extraction, params.threshold)
             )

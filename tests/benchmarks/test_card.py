@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from benchmarks.card import NO_CARD, random_pairs, run
-from raxalign.pairing.schema import read_pairs
+from raxalign.pairing.build import WordPairs
 
 
 def test_random_pairs_have_about_the_words_that_were_asked_for(tmp_path):
-    rows = read_pairs(random_pairs(tmp_path / "pairs", 400, 25)).to_pylist()
+    rows = WordPairs.read(random_pairs(tmp_path / "pairs", 400, 25)).table.to_pylist()
     sizes = [len(row["src"]) for row in rows]
     assert 22 <= np.mean(sizes) <= 28
     assert len(set(sizes)) > 20

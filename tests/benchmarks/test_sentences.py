@@ -1,7 +1,7 @@
 """The sentence pairs that benchmarks read."""
 
 from benchmarks.sentences import PHRASEBOOK, TATOEBA, sources, tatoeba_pairs
-from raxalign.pairing.schema import read_pairs
+from raxalign.pairing.build import WordPairs
 
 
 def test_real_sentences_are_a_source_where_the_data_is_there(monkeypatch):
@@ -16,7 +16,7 @@ def test_real_pairs_are_words_with_links_along_the_diagonal(tmp_path, monkeypatc
     for lang, text in {"de": "Wie geht's?\n\nJa\n", "en": "How are you\nno\nYes\n"}.items():
         (tmp_path / "tatoeba" / f"de-en.{lang}").write_text(text, "utf-8")
     monkeypatch.setenv("RAXALIGN_TEST_DATA", str(tmp_path))
-    table = read_pairs(tatoeba_pairs(tmp_path / "pairs", 5))
+    table = WordPairs.read(tatoeba_pairs(tmp_path / "pairs", 5)).table
     assert table.to_pydict() == {
         "id": [0, 1],
         "src": [["Wie", "geht'", "s", "?"], ["Ja"]],

@@ -15,9 +15,7 @@ from raxalign.corpora.text.bitext import (
     SplitCorpus,
     basic_tokens,
     normalize,
-    write_heldout,
     write_text,
-    write_training,
 )
 from raxalign.corpora.text.dataset import read_metadata, read_table
 from raxalign.errors import DataError
@@ -37,12 +35,12 @@ def lines(n: int, word: str) -> list[str]:
 
 def train(made, folder, sentences, split=(2, 3), options=OPTIONS):
     source = SplitCorpus(*made, "de", "en", split)
-    notes = write_training(source, sentences, options, folder)
+    notes = source.write_training(sentences, options, folder)
     return read_table(folder / "data"), notes
 
 
 def hold_out(made, folder, split=(2, 3), options=OPTIONS):
-    notes = write_heldout(SplitCorpus(*made, "de", "en", split), options, folder)
+    notes = SplitCorpus(*made, "de", "en", split).write_heldout(options, folder)
     return read_table(folder / "data"), read_table(folder / "dev"), notes
 
 
@@ -136,12 +134,12 @@ def test_no_training_pair_has_a_pivot_side_that_is_held_out_for_another_language
     target = ["one", "Two", "zwei", "three", "?!", "five"]
     made = moses(["eins", "zwei", "two", "drei", "vier", "fünf"], target)
     source = SplitCorpus(*made, "de", "en", (1, 0))
-    notes = write_training(source, 3, OPTIONS, tmp_path / "de", [tmp_path / "fr"])
+    notes = source.write_training(3, OPTIONS, tmp_path / "de", [tmp_path / "fr"])
     # "one" is training text in French too
     assert ids(read_table(tmp_path / "de/data")) == [4, 2, 0]
     assert notes["counts"]["training"] == counted(read=5, overlapping_elsewhere=2, kept=3)
     keep = replace(OPTIONS, overlap="keep")
-    kept = write_training(source, 5, keep, tmp_path / "kept", [tmp_path / "fr"])
+    kept = source.write_training(5, keep, tmp_path / "kept", [tmp_path / "fr"])
     assert kept["counts"]["training"]["kept"] == 5
 
 
@@ -172,7 +170,7 @@ def test_blank_and_overlong_sides_are_dropped_and_counted(moses, tmp_path):
 def test_no_held_out_sentence_is_dropped_for_its_length(moses, tmp_path, lang, word):
     made = moses([word * n for n in (100, 400, 1)], ["one", "two", "three"])
     source = SplitCorpus(*made, lang, "en", (2, 1))
-    notes = write_heldout(source, replace(OPTIONS, max_basic_tokens=3), tmp_path / "heldout")
+    notes = source.write_heldout(replace(OPTIONS, max_basic_tokens=3), tmp_path / "heldout")
     kept = {part: counts["kept"] for part, counts in notes["counts"].items()}
     assert kept == {"test": 2, "dev": 1}
 
@@ -192,7 +190,7 @@ def test_four_characters_of_a_script_without_spaces_count_as_a_word(
     corpus, inputs = moses([word * longest, word * (longest + 1), "a"], ["x", "y", "z"])
     corpus = Moses(corpus.params.model_copy(update={"pretokenized": segmented}))
     source = SplitCorpus(corpus, inputs, lang, "en", (1, 0))
-    notes = write_training(source, 2, replace(OPTIONS, shortage="use-all"), tmp_path)
+    notes = source.write_training(2, replace(OPTIONS, shortage="use-all"), tmp_path)
     assert notes["counts"]["training"]["overlong"] == 1
     assert notes["counts"]["training"]["kept"] == 1
 
@@ -250,7 +248,7 @@ def test_given_words_take_no_tokeniser_and_that_is_recorded(tmp_path):
     for name, params in (("given", {"pretokenized": True}), ("made", {})):
         corpus = Moses(Moses.Params(path=str(tmp_path / "corpus"), **params))
         source = SplitCorpus(*placed(corpus, tmp_path, "zh"), "zh", "en", (1, 1))
-        notes = write_heldout(source, OPTIONS, tmp_path / name)
+        notes = source.write_heldout(OPTIONS, tmp_path / name)
         (row,) = read_table(tmp_path / name / "dev").to_pylist()
         own = {part: read_metadata(tmp_path / name / part).get("words") for part in ("data", "dev")}
         if params:

@@ -6,8 +6,8 @@ import pytest
 
 from raxalign.corpora.hub import Hub
 from raxalign.corpora.moses import Moses
-from raxalign.corpora.opus import Opus
-from raxalign.corpora.readers.codes import hub_code, lists, opus_code, own_code
+from raxalign.corpora.opus import Opus, opus_code
+from raxalign.corpora.readers.codes import hub_code, lists, own_code
 from raxalign.errors import DataError
 from raxalign.languages import is_code, language
 from raxalign.options.sources import LocalFile

@@ -2,7 +2,7 @@ from collections import Counter
 
 import pytest
 
-from raxalign.corpora.readers.dictionary import DictionaryFile, read_dictionary
+from raxalign.corpora.readers.dictionary import DictionaryFile
 from raxalign.errors import DataError
 
 
@@ -11,14 +11,14 @@ def test_words_are_divided_by_spaces_or_tabs(tmp_path):
     path = tmp_path / "de-en.txt"
     path.write_text("Haus house\nja\tyes\n\n  Haus   home \n10\u00a0000\tmyriad\n", "utf-8")
     found = [("Haus", "house"), ("ja", "yes"), ("Haus", "home"), ("10\u00a0000", "myriad")]
-    assert read_dictionary(path) == found
-    assert read_dictionary(path, swap=True) == [entry[::-1] for entry in found]
+    assert DictionaryFile.lines(path) == found
+    assert DictionaryFile.lines(path, swap=True) == [entry[::-1] for entry in found]
 
 
 def test_a_line_without_two_words_and_a_file_without_entries_are_named(tmp_path):
     path = tmp_path / "de-en.txt"
     with pytest.raises(DataError, match="there is no such file"):
-        read_dictionary(path)
+        DictionaryFile.lines(path)
     for text, told in (
         ("ja yes\n\nHaus\n", r"de-en\.txt:3: 1 word; an entry is two"),
         ("ja yes\nein Haus house\n", r"de-en\.txt:2: 3 words"),
@@ -27,7 +27,7 @@ def test_a_line_without_two_words_and_a_file_without_entries_are_named(tmp_path)
     ):
         path.write_text(text, encoding="utf-8")
         with pytest.raises(DataError, match=told):
-            read_dictionary(path)
+            DictionaryFile.lines(path)
 
 
 def dictionary(folder, entries, *, swap=False, langs=("de", "en")):

@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from raxalign.corpora.readers import download as module
-from raxalign.corpora.readers.download import download
+from raxalign.corpora import opus as module
+from raxalign.corpora.opus import download
 from raxalign.errors import DataError, TransientError
 
 CONTENT = random.Random(0).randbytes(700_000)

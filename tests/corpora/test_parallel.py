@@ -6,8 +6,6 @@ import pytest
 
 from raxalign.corpora.base import SentencePair
 from raxalign.corpora.text.parallel import (
-    GLANCE,
-    SIDES_GLANCE,
     Parallel,
     crossed,
     swapped,
@@ -97,10 +95,10 @@ def test_published_text_is_not_suspected_and_is_when_it_is_shifted_or_swapped(
     files = (real_data / place.format(lang=lang, side=side) for side in (lang, "en"))
     own, english = (file.read_text("utf-8").rstrip("\n").split("\n") for file in files)
     assert doubts(own, english) == []
-    for first in (None, GLANCE):
+    for first in (None, Parallel.GLANCE):
         assert len(doubts(own[1:], english[:-1], first)) == 1
         assert len(doubts(own[:-1], english[1:], first)) == 1
-    own, english = own[:SIDES_GLANCE], english[:SIDES_GLANCE]
+    own, english = own[: Parallel.SIDES_GLANCE], english[: Parallel.SIDES_GLANCE]
     assert swapped(pairs(own, english), lang, "en") is None
     assert swapped(pairs(english, own), lang, "en") is not None
 

@@ -9,8 +9,7 @@ from pydantic import ValidationError
 
 from raxalign.catalog import catalog
 from raxalign.corpora.base import CorpusInputs
-from raxalign.corpora.phrasebook import PhrasebookCorpus
-from raxalign.corpora.phrases.rows import FILE, LANGS, held, links, read, record
+from raxalign.corpora.phrasebook import FILE, LANGS, PhrasebookCorpus, held, links, read, record
 from raxalign.errors import DataError
 
 CONTENT = {"NOUN", "PROPN", "VERB", "ADJ", "NUM", "ADV"}

@@ -14,19 +14,15 @@ from raxalign.corpora.text import bitext as bitexts
 from raxalign.corpora.text.bitext import (
     BitextOptions,
     SplitCorpus,
-    write_heldout,
     write_text,
-    write_training,
 )
 from raxalign.corpora.text.dataset import DatasetWriter, read_metadata, read_table
 from raxalign.corpora.text.sentences import read_sentences, sentence_chunks
-from raxalign.corpora.text.words import clean, tokenize
+from raxalign.corpora.text.words import Sentence, clean, tokenize
 from raxalign.errors import DataError
 from raxalign.pairing.aligners.base import AlignerInputs
 from raxalign.pairing.aligners.fast_align import FastAlign
-from raxalign.pairing.build import LinkRecipe, build_heldout, build_training, slice_training
-from raxalign.pairing.schema import check, read_pairs
-from raxalign.running import Sentence
+from raxalign.pairing.build import LinkRecipe, WordPairs, slice_training
 
 OPTIONS = BitextOptions(max_words=60, overlap="keep", shortage="use-all")
 TEXTS = st.text(
@@ -56,8 +52,8 @@ def bitext(folder, pairs, lang="zh", *, given_words=False):
     corpus = Listed(Listed.Params())
     corpus.pairs, corpus.given_words = [*pairs, ("Ja.", "Yes.")], given_words
     source = SplitCorpus(corpus, CorpusInputs({}, folder), lang, "en", (1, 0))
-    notes = write_training(source, len(pairs) + 1, OPTIONS, folder / "training")
-    write_heldout(source, OPTIONS, folder / "heldout")
+    notes = source.write_training(len(pairs) + 1, OPTIONS, folder / "training")
+    source.write_heldout(OPTIONS, folder / "heldout")
     return folder / "training/data", notes
 
 
@@ -78,9 +74,9 @@ def test_text_and_words_survive_from_the_corpus_to_the_reader(pairs):
         data, _ = bitext(folder, pairs)
         recipe = LinkRecipe(FastAlign(FastAlign.Params()), "zh", "en")
         work = AlignerInputs((), None, {}, folder / "work", 1)
-        build_training(data, recipe, work, folder / "pairs")
+        recipe.build_training(data, work, folder / "pairs")
         heldout, run = folder / "heldout", folder / "run"
-        build_heldout(heldout, data, recipe, work, run, keep_training=True)
+        recipe.build_heldout(heldout, data, work, run, keep_training=True)
         slice_training(folder / "run", folder / "sliced", 99)
         table = read_table(data)
         wanted = both_sides(table)
@@ -94,8 +90,8 @@ def test_text_and_words_survive_from_the_corpus_to_the_reader(pairs):
                 else:
                     assert Sentence.within(sentence, clean(text)) is None
         for made in ("pairs", "sliced"):
-            linked = read_pairs(folder / made / "data")
-            check(linked)
+            linked = WordPairs.read(folder / made / "data").table
+            WordPairs(linked).check()
             assert both_sides(linked) == wanted
             assert list(map(texts, both_sides(linked))) == list(map(texts, wanted))
         write_text([data], "tgt", folder / "text")

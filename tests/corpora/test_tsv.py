@@ -7,11 +7,11 @@ import pytest
 from raxalign.catalog import catalog
 from raxalign.corpora.base import Corpus, SentencePair
 from raxalign.corpora.readers import lines
+from raxalign.corpora.readers.dictionary import DictionaryFile
 from raxalign.corpora.readers.inspection import (
     KEPT,
     Refusals,
     Translations,
-    read_dictionaries,
     read_through,
     refuse,
 )
@@ -140,7 +140,7 @@ def test_dictionaries_are_read_and_remote_ones_are_not(tmp_path):
         "el": {"teacher": LocalFile(tmp_path / "good")},
         "bg": {},
     }
-    good, bad = read_dictionaries(sources, "en", swap=False)
+    good, bad = DictionaryFile.inspected(sources, "en", swap=False)
     assert (good.rows, good.faults) == (2, ())
     assert good.translations == Translations("de", "en", [("Haus", "house"), ("ja", "yes")])
     assert "bad:1: 3 words" in str(bad.faults[0])

@@ -6,18 +6,19 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from raxalign.corpora.readers.dictionary import read_dictionary
+from raxalign.corpora.readers.dictionary import DictionaryFile
 from raxalign.corpora.text.words import (
+    Sentence,
     clean,
     describe,
     divide_at_blanks,
     given_words,
+    in_text,
     look_up_form,
     tokenize,
     within_text,
 )
 from raxalign.errors import DependencyError, RaxalignError
-from raxalign.running import Sentence, in_text
 
 LANGUAGES = ["en", "fr", "de", "tr", "ru", "hi", "ar", "ko"]
 FRAGMENTS = [*"aBz1éßЖ中가क्ा.,;:!?'`\"-()/@&€", *[" "] * 3, "\u00a0", "\u0301"]
@@ -199,7 +200,7 @@ def test_all_spellings_of_a_word_have_one_form_in_which_it_is_looked_up(lang, sp
 @pytest.mark.parametrize("lang", ["de", "es", "fr", "zh", "tr"])
 def test_words_of_real_dictionaries_keep_their_form(real_data, lang):
     """Composed and without joiners, they are the lower-cased ones; except for the I of Turkish."""
-    entries = read_dictionary(real_data / "dictionaries" / f"{lang}-en.train.txt")
+    entries = DictionaryFile.lines(real_data / "dictionaries" / f"{lang}-en.train.txt")
     words = {word for word, _ in entries if lang != "tr" or not {*"Iİ\u0307"} & {*word}}
     assert len(words) > 700
     assert [word for word in words if look_up_form(word, lang) != word.lower()] == []

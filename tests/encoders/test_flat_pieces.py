@@ -17,7 +17,7 @@ from raxalign.encoders.models import pieces as made_pieces
 from raxalign.encoders.models.pieces import Pieces, read_template, write_pieces
 from raxalign.encoders.models.rows import RowSource
 from raxalign.errors import DataError, RaxalignError
-from raxalign.methods.rows.sentences import tokenise
+from raxalign.methods.distillation import tokenise
 from tests.encoders.tokenizers_of_kinds import tokenizer_of
 from tests.methods.toy import WORDS, toy_encoder
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 
 from raxalign.config.grid import load
-from raxalign.corpora.phrases.rows import LANGS, read, sentences
+from raxalign.corpora.phrasebook import LANGS, read, sentences
 from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.phrasebook import FOLDER, Phrasebook
 from raxalign.plan.expansion.expand import expand

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from raxalign.corpora.text.words import split_characters, tokenize, within_text
+from raxalign.corpora.text.words import Sentence, in_text, split_characters, tokenize, within_text
 from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.models import pieces
 from raxalign.encoders.models.aligned import AlignedEncoder
@@ -27,7 +27,6 @@ from raxalign.encoders.models.pieces import (
 from raxalign.encoders.models.rows import RowSource
 from raxalign.encoders.models.vectors import Spans
 from raxalign.encoders.transformer import Transformer
-from raxalign.running import Sentence, in_text
 from tests.encoders.tokenizers_of_kinds import KINDS, TEXTS, tokenizer_of
 
 

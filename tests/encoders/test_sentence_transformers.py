@@ -7,6 +7,7 @@ import sys
 import pytest
 import torch
 
+from raxalign.corpora.text.words import Sentence
 from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.models.aligned import CODE, AlignedEncoder, SentenceUse
 from raxalign.encoders.models.sentence_config import (
@@ -20,7 +21,6 @@ from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.transforms import Affine, Transform, Unit
 from raxalign.encoders.transformer import Transformer
 from raxalign.errors import DataError, RaxalignError
-from raxalign.running import Sentence
 from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
 from tests.encoders.architectures import encoder_of
 from tests.families.catalogue import FAMILIES, build

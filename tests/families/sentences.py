@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from raxalign.corpora.phrases.rows import built_in_texts
-from raxalign.corpora.text.words import tokenize
-from raxalign.running import Sentence
+from raxalign.corpora.phrasebook import built_in_texts
+from raxalign.corpora.text.words import Sentence, tokenize
 
 TEXTS = built_in_texts()
 __all__ = ["TEXTS", "all_texts", "sentences"]

@@ -18,7 +18,7 @@ from raxalign.catalog import catalog
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import RaxalignError
 from raxalign.plan.load import open_grid
-from raxalign.single.evaluate import EvaluateRequest, evaluate_encoder
+from raxalign.single.evaluate import EvaluateRequest
 from raxalign.train.runtime import Runtime
 from tests.every import EVERY
 from tests.families.catalogue import FAMILIES
@@ -161,9 +161,9 @@ def test_a_task_evaluates_or_refuses_what_has_no_head(name, task, subject_of, ro
     spec = next(spec for spec in grid.grid.tasks if spec.name == task)
     if kind(spec.params).needs().head and not subject.family.head:
         with pytest.raises(RaxalignError, match=r"masked-LM head|mask token"):
-            evaluate_encoder(grid, request)
+            request.evaluate(grid)
         return
-    rows, _ = evaluate_encoder(grid, request)
+    rows, _ = request.evaluate(grid)
     assert any(row["metric"] == kind(spec.params).main_metric for row in rows)
 
 

@@ -6,8 +6,8 @@ import torch
 
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import parse_layers
+from raxalign.methods.families.rows import Bitexts
 from raxalign.methods.finetune import Alignment, alignment_loss
-from raxalign.methods.rows.sentences import read_linked_rows
 from raxalign.train.objective import Step
 from tests.methods.contract import POOLS, resolved
 from tests.methods.toy import columns_of, toy_encoder, toy_rows, write_pairs
@@ -96,7 +96,7 @@ def test_the_objective_is_the_loss_from_its_definition(name, encoders, tmp_path)
     live, frozen = encoders
     columns, rows = toy_rows(6), [4, 0, 5]
     folders = {"de": write_pairs(tmp_path / "pairs", columns)}
-    objective = Alignment(live, frozen, read_linked_rows(live, folders, "en", 64), CASES[name])
+    objective = Alignment(live, frozen, Bitexts.read_linked(live, folders, "en", 64), CASES[name])
     step = Step(0, 0, np.array(rows))
     objective.begin(step)
     loss = objective.loss(step, np.arange(3)).item()
@@ -109,7 +109,7 @@ def test_corpora_are_summed_and_the_shorter_one_begins_anew(encoders, tmp_path):
     live, frozen = encoders
     long, short = toy_rows(5, seed=1), toy_rows(3, seed=2)
     folders = {lang: write_pairs(tmp_path / lang, c) for lang, c in (("de", long), ("fr", short))}
-    corpora = read_linked_rows(live, folders, "en", 64)
+    corpora = Bitexts.read_linked(live, folders, "en", 64)
     objective, step = Alignment(live, frozen, corpora, RELEASED), Step(0, 0, np.array([2, 3, 4]))
     objective.begin(step)
     read = ((long, [2, 3, 4]), (short, [2, 0, 1]))
@@ -119,7 +119,7 @@ def test_corpora_are_summed_and_the_shorter_one_begins_anew(encoders, tmp_path):
 
 def test_live_targets_are_drawn_too_and_frozen_ones_are_not(encoders, tmp_path):
     live, frozen = encoders
-    rows = read_linked_rows(live, {"de": write_pairs(tmp_path / "p", toy_rows(4))}, "en", 64)
+    rows = Bitexts.read_linked(live, {"de": write_pairs(tmp_path / "p", toy_rows(4))}, "en", 64)
     gradients = []
     for target in ("live", "frozen"):
         objective = Alignment(live, frozen, rows, PAPER | {"align_target": target})
@@ -136,7 +136,7 @@ def test_words_that_a_row_has_no_room_for_are_in_no_pair(tmp_path):
     encoder = toy_encoder(tmp_path / "encoder")
     sentences = [["haus", "hund", "katze", "rot"]], [["house", "redhouse", "dog"]]
     columns = columns_of(*sentences, [[(0, 0), (1, 2), (3, 1)]])
-    rows = read_linked_rows(encoder, {"de": write_pairs(tmp_path / "p", columns)}, "en", 5)
+    rows = Bitexts.read_linked(encoder, {"de": write_pairs(tmp_path / "p", columns)}, "en", 5)
     # `redhouse` falls into more pieces than there is room for
     assert rows.sentences.count_W.tolist() == [1, 1, 1, 0, 1, 0, 0]
     assert (rows.links.src.tolist(), rows.links.tgt.tolist()) == ([0], [0])

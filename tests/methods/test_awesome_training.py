@@ -9,7 +9,7 @@ from raxalign.errors import RaxalignError
 from raxalign.methods import awesome_align
 from raxalign.methods.awesome_align import AlignerLosses, between_words, link_losses
 from raxalign.methods.base import MethodInputs
-from raxalign.methods.rows.sentences import read_bitexts
+from raxalign.methods.families.rows import Bitexts
 from raxalign.pairing.aligners.awesome_align import entmax
 from raxalign.train.objective import Step
 from tests.methods.contract import in_micro_batches, masked_losses, of_ids, resolved
@@ -23,7 +23,7 @@ STEP = Step(0, 0, ROWS, seed=1, micro=5)
 
 def objective(root, **options):
     encoder = toy_encoder(root / "encoder")
-    bitexts = read_bitexts(encoder, {"de": root / "bitext-de"}, "en", 32)
+    bitexts = Bitexts.read(encoder, {"de": root / "bitext-de"}, "en", 32)
     given = resolved("awesome_align", **{**NONE, "layers": "1", **options})
     return AlignerLosses(encoder, bitexts, given, seed=2)
 

@@ -8,16 +8,16 @@ import torch
 from torch import nn
 
 from raxalign.errors import DataError
-from raxalign.methods.objectives.whole_batch import WholeBatch
-from raxalign.methods.objectives.word_contrast import (
+from raxalign.methods.families.contrast import (
     Contrast,
+    WholeBatch,
     WordContrast,
     contrastive_loss,
     parameter_distance,
     word_contrastive_loss,
 )
-from raxalign.methods.rows.sentences import read_sentence_rows, read_word_rows
-from raxalign.pairing.schema import read_pairs
+from raxalign.methods.families.rows import Bitexts
+from raxalign.pairing.build import WordPairs
 from raxalign.train.objective import Step
 from tests.methods.contract import POOLS, in_micro_batches, resolved
 from tests.methods.toy import columns_of, toy_encoder, toy_inputs, toy_rows, write_pairs
@@ -103,7 +103,7 @@ def encoder(tmp_path_factory):
 
 def made(encoder, columns, folder, options, *, strong=True, length=64):
     folders = {"de": write_pairs(folder / "pairs", columns)}
-    corpus = read_word_rows(encoder, folders, "en", length)
+    corpus = Bitexts.read_words(encoder, folders, "en", length)
     torch.manual_seed(0)
     kind = WordContrast if options.get("negatives") == "all" else Contrast
     objective = kind(encoder, corpus, options, strong=strong)
@@ -212,7 +212,7 @@ def rows_of(encoder, root):
     one = columns_of([["haus", "rot"], ["haus"]], [["house", "rot"], ["dog"]])
     two = columns_of([["alt", "haus"]], [["dog", "house"]])
     folders = {k: write_pairs(root / k, part) for k, part in (("de", one), ("nl", two))}
-    return read_word_rows(encoder, folders, "en", 64)
+    return Bitexts.read_words(encoder, folders, "en", 64)
 
 
 def test_words_spelt_the_same_are_dropped_and_counted(encoder, tmp_path):
@@ -224,7 +224,7 @@ def test_words_spelt_the_same_are_dropped_and_counted(encoder, tmp_path):
 def test_rows_of_several_languages_are_those_of_each_and_each_word_has_its_type(encoder, tmp_path):
     folders = toy_inputs(tmp_path, 9, ("de", "nl")).pairs
     both, *each = (
-        read_word_rows(encoder, part, "en", 64)
+        Bitexts.read_words(encoder, part, "en", 64)
         for part in (folders, {"de": folders["de"]}, {"nl": folders["nl"]})
     )
     for name in ("src_P", "tgt_P"):
@@ -236,7 +236,7 @@ def test_rows_of_several_languages_are_those_of_each_and_each_word_has_its_type(
         (lang if side == "src" else "en", word)
         for lang, folder in folders.items()
         for side in ("src", "tgt")
-        for sentence in read_pairs(folder).column(side).to_pylist()
+        for sentence in WordPairs.read(folder).table.column(side).to_pylist()
         for word in sentence
     ]
     assert len(both.types) == both.sentences.word_offsets[-1] == len(spelt)
@@ -247,16 +247,16 @@ def test_rows_of_several_languages_are_those_of_each_and_each_word_has_its_type(
 def test_nothing_to_learn_from_is_an_error(encoder, tmp_path):
     folders = {"de": write_pairs(tmp_path / "pairs", columns_of([["rot"]], [["rot"]]))}
     with pytest.raises(DataError, match="no word pair to learn from \\(1 were dropped"):
-        read_word_rows(encoder, folders, "en", 64)
+        Bitexts.read_words(encoder, folders, "en", 64)
     empty = {"de": write_pairs(tmp_path / "empty", {name: [] for name in toy_rows(0)})}
     with pytest.raises(DataError, match="the dataset has no sentence pairs"):
-        read_word_rows(encoder, empty, "en", 64)
+        Bitexts.read_words(encoder, empty, "en", 64)
 
 
 def test_sentences_are_told_apart_as_wholes(encoder, tmp_path):
     src, tgt = [["haus"], ["haus", "rot"], ["haus"], ["rot"]], [["dog"], ["dog"], ["tree"], ["old"]]
     folders = {"de": write_pairs(tmp_path / "pairs", columns_of(src, tgt, [[]] * 4))}
-    types = read_sentence_rows(encoder, folders, "en", 64).types.tolist()
+    types = Bitexts.read_sentences(encoder, folders, "en", 64).types.tolist()
     assert [types.index(number) for number in types] == [0, 1, 0, 3, 4, 4, 6, 7]
 
 

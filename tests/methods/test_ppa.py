@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from raxalign.errors import RaxalignError
-from raxalign.methods.objectives.ppa import EMPTY, Moco, PostPretraining, full_at, info_nce
-from raxalign.methods.rows.sentences import read_bitexts
+from raxalign.methods.families.rows import Bitexts
+from raxalign.methods.ppa import EMPTY, Moco, PostPretraining, full_at, info_nce
 from raxalign.train.loop import fit
 from raxalign.train.objective import Step
 from raxalign.train.options import TrainSettings
@@ -22,7 +22,7 @@ SETTINGS = TrainSettings(1e-3, batch_size=9, epochs=3, dropout=False)
 
 def objective(root, options=BOTH):
     encoder, inputs = toy_encoder(root / "encoder"), toy_inputs(root)
-    return PostPretraining(encoder, read_bitexts(encoder, inputs.bitext, "en", 32), options, seed=2)
+    return PostPretraining(encoder, Bitexts.read(encoder, inputs.bitext, "en", 32), options, seed=2)
 
 
 def notes_of(root, kind="ppa", **params):
@@ -183,7 +183,7 @@ def test_the_loss_is_that_of_the_formula_by_hand():
 
 def test_the_copies_follow_encoder_and_head_and_have_no_gradients(tmp_path):
     contrast = moco(tmp_path)
-    before = {name: p.clone() for name, p in contrast.named_parameters()}
+    before = {name: p.clone() for name, p in contrast.module.named_parameters()}
     with torch.no_grad():
         for part in (contrast.query, contrast.head):
             for parameter in part.parameters():

@@ -8,8 +8,8 @@ import torch
 
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError, RaxalignError
-from raxalign.methods.distillation import Distill, Distillation, Lessons, Teacher
-from raxalign.methods.rows.sentences import read_sentence_rows, tokenise
+from raxalign.methods.distillation import Distill, Distillation, Lessons, Teacher, tokenise
+from raxalign.methods.families.rows import Bitexts
 from raxalign.methods.sentence_margin import Margin, margin_loss
 from raxalign.options.sources import LocalFile
 from raxalign.train.objective import Step
@@ -49,7 +49,7 @@ def test_the_objective_reads_the_student_and_the_teacher_with_their_own_tokenize
     folder = write_pairs(tmp_path / "pairs", columns)
     teacher = TransformerEncoder.from_folder(teacher_folder)
     taught = Teacher(teacher, tokenise(teacher, [columns["tgt"]], 64), (teacher.n_layers,), "cls")
-    lessons = Lessons(read_sentence_rows(student, {"de": folder}, "en", 64), taught)
+    lessons = Lessons(Bitexts.read_sentences(student, {"de": folder}, "en", 64), taught)
     objective = Distill(student, lessons, (2,), pooling, cache_bytes=cache)
     rows, expected = [3, 1, 4], 0.0
     for row in rows:
@@ -70,7 +70,7 @@ def test_the_default_teacher_is_the_encoder_as_it_was_whatever_becomes_of_it(cac
     student, columns = toy_encoder(tmp_path / "encoder"), toy_rows(5)
     folders = {"de": write_pairs(tmp_path / "pairs", columns)}
     teacher = Teacher(student, tokenise(student, [columns["tgt"]], 64), (2,), "mean")
-    lessons = Lessons(read_sentence_rows(student, folders, "en", 64), teacher)
+    lessons = Lessons(Bitexts.read_sentences(student, folders, "en", 64), teacher)
     objective = Distill(student, lessons, (2,), "mean", cache)
     before = objective.taught(np.arange(5)).clone()
     with torch.no_grad():
@@ -131,7 +131,7 @@ def test_the_objective_is_the_loss_from_its_definition_in_micro_batches_too(
     columns, rows = toy_rows(5), [4, 0, 1, 3]
     columns["tgt"][3] = columns["tgt"][0]  # the rows at the places 1 and 3 of the batch
     folders = {"de": write_pairs(tmp_path / "pairs", columns)}
-    corpus = read_sentence_rows(encoder, folders, "en", 64)
+    corpus = Bitexts.read_sentences(encoder, folders, "en", 64)
     options = {"layers": "1", "pooling": pooling, "margin": 0.3, "scale": 10.0}
     objective = Margin(encoder, corpus, options | {"same_sentence": "mask" if mask else "keep"})
 

@@ -15,10 +15,11 @@ from raxalign.encoders.models.pieces import Pieces, read_template, word_spans
 from raxalign.encoders.models.rows import Sentences, shares
 from raxalign.errors import DataError
 from raxalign.methods.code_switching import read_switchable, switched_rows
-from raxalign.methods.rows.sentences import expand, read_bitexts, read_texts, tokenise
-from raxalign.methods.rows.states import States, read_states, real_gap
+from raxalign.methods.distillation import tokenise
+from raxalign.methods.families.rows import Bitexts, States, read_texts, real_gap
 from raxalign.methods.sentence_margin import SentenceMargin
-from raxalign.pairing.aligners.base import Links
+from raxalign.methods.weam import expand
+from raxalign.pairing.links import Links
 from tests.encoders.tokenizers_of_kinds import tokenizer_of
 from tests.methods.toy import toy_encoder, toy_rows, write_text
 
@@ -40,7 +41,7 @@ def pieces(sentences, number):
 def test_pair_rows_are_those_of_the_encoder_in_pieces_words_segments_and_languages(
     root, encoder, max_length
 ):
-    bitexts = read_bitexts(encoder, bitext_folders(root), "en", max_length)
+    bitexts = Bitexts.read(encoder, bitext_folders(root), "en", max_length)
     encoder.max_positions, before = max_length, encoder.max_positions
     try:
         for first, second, turned in (
@@ -69,7 +70,7 @@ def test_pair_rows_are_those_of_the_encoder_in_pieces_words_segments_and_languag
 
 
 def test_the_sentences_of_a_row_are_where_it_says(root, encoder):
-    bitexts = read_bitexts(encoder, bitext_folders(root), "en", 14)
+    bitexts = Bitexts.read(encoder, bitext_folders(root), "en", 14)
     rows = bitexts.sentences.joint_rows(bitexts.src_P, bitexts.tgt_P)
     assert rows.lengths.max() == 14
     for p in range(len(bitexts)):
@@ -92,7 +93,7 @@ def test_single_rows_are_those_of_the_encoder(root, encoder):
 @pytest.mark.parametrize(("max_length", "alone"), [(14, False), (8, True), (64, True)])
 def test_training_text_that_is_cut_is_counted(root, encoder, max_length, alone):
     with Caveats.collecting() as found:
-        bitexts = read_bitexts(encoder, bitext_folders(root), "en", max_length, alone=alone)
+        bitexts = Bitexts.read(encoder, bitext_folders(root), "en", max_length, alone=alone)
     sides, sentences = (bitexts.src_P, bitexts.tgt_P), bitexts.sentences
     if alone:
         lost = [s for side in sides for s in side[sentences.kept(side) < sentences.lengths_S[side]]]
@@ -105,7 +106,7 @@ def test_training_text_that_is_cut_is_counted(root, encoder, max_length, alone):
 
 
 def test_taken_rows_are_the_rows(root, encoder):
-    bitexts = read_bitexts(encoder, bitext_folders(root), "en", 64)
+    bitexts = Bitexts.read(encoder, bitext_folders(root), "en", 64)
     numbers = np.array([4, 0, 30])
     rows = bitexts.sentences.joint_rows(bitexts.src_P, bitexts.tgt_P)
     taken = rows.take(numbers)
@@ -120,14 +121,14 @@ def test_the_length_filter_counts_pieces_before_the_cut_without_special_ones(roo
     sizes = np.array([side.lengths - 2 for side in rows])
     expected = np.flatnonzero((sizes.min(axis=0) >= 4) & (sizes.sum(axis=0) <= 20))
     assert 0 < len(expected) < 24
-    bitexts = read_bitexts(encoder, {"de": root / "bitext-de"}, "en", 8, (4, 20))
+    bitexts = Bitexts.read(encoder, {"de": root / "bitext-de"}, "en", 8, (4, 20))
     assert bitexts.numbers_P.tolist() == expected.tolist()
     assert bitexts.counts == {"de": {"sentences": len(expected), "read": 24}}
 
 
 def test_a_filter_that_leaves_nothing_is_refused_with_the_options_to_relax(root, encoder):
     with pytest.raises(DataError, match="min_pieces"):
-        read_bitexts(encoder, {"de": root / "bitext-de"}, "en", 64, (100, None))
+        Bitexts.read(encoder, {"de": root / "bitext-de"}, "en", 64, (100, None))
     with pytest.raises(DataError, match="min_pieces"):
         read_texts(encoder, {"de": root / "text-de"}, 64, min_pieces=100)
 
@@ -165,7 +166,7 @@ def test_pieces_are_pooled_within_their_sentences(pooling, trailing, expected):
 def test_rows_know_how_many_special_pieces_end_them(tmp_path):
     encoder = toy_encoder(tmp_path)
     sentences = tokenise(encoder, [[["haus", "sieht"], ["rot"]]], 32)
-    states = read_states(encoder, sentences, np.arange(2), (encoder.n_layers,))
+    states = States.read(encoder, sentences, np.arange(2), (encoder.n_layers,))
     rows = encoder.pieces([["haus", "sieht"], ["rot"]], "de")
     with torch.no_grad():
         alone = torch.stack([encoder.hidden(encoder.collate(row))[-1][0, -2] for row in rows])

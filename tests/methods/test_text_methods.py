@@ -1,5 +1,7 @@
 """Readouts that are fitted on text, by hand, on planted vectors and against their printed forms."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -9,10 +11,11 @@ from hypothesis import strategies as st
 from raxalign.encoders.models.transforms import Affine, Unit
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import MethodInputs
+from raxalign.methods.families.word_vectors import TextMoments, WordReading
+from raxalign.methods.iterative_normalization import stepped
 from raxalign.methods.leace import erasure
 from raxalign.methods.lir import without_directions
 from raxalign.methods.lsar import language_subspace
-from raxalign.methods.statistics.moments import TextMoments, WordReading, text_moments
 from tests.methods.planted import (
     TableEncoder,
     applied,
@@ -208,7 +211,7 @@ def test_with_rotation_pairs_that_were_only_turned_and_stretched_coincide(tmp_pa
 def test_means_deviations_and_second_moments_are_those_of_the_whole_matrix(tmp_path):
     x = normal(11, 3) * 5 + 2
     reading = WordReading(TableEncoder({"de": x, "en": x}), (0,), "last")
-    moments = text_moments(reading, planted_inputs(tmp_path, 11), "de", gram=True)
+    moments = reading.text_moments(planted_inputs(tmp_path, 11), "de", gram=True)
     assert moments.count == 11
     assert (moments.means()[0] - x.mean(0)).abs().max() < 1e-9
     assert (moments.deviations()[0] - x.std(0, correction=0)).abs().max() < 1e-9
@@ -218,7 +221,8 @@ def test_means_deviations_and_second_moments_are_those_of_the_whole_matrix(tmp_p
 def test_steps_come_before_the_sums_each_layer_having_its_own(tmp_path):
     reading = WordReading(TableEncoder({"de": exact([3, 4], [0, 2])}), (0, 0), "last")
     steps = [(Unit(), Affine(exact(1, 0))), ()]
-    moments = text_moments(reading, planted_inputs(tmp_path, 2), "de", before=steps)
+    before = partial(stepped, chains=steps)
+    moments = reading.text_moments(planted_inputs(tmp_path, 2), "de", before=before)
     assert torch.allclose(moments.means(), exact([-0.7, 0.9], [1.5, 3.0]), atol=1e-12)
 
 

@@ -18,9 +18,9 @@ from raxalign.encoders.models.trained_weights import (
     weight_changes,
 )
 from raxalign.errors import DependencyError, RaxalignError
+from raxalign.methods.families.contrast import Contrast
+from raxalign.methods.families.rows import Bitexts
 from raxalign.methods.finetune import Finetune
-from raxalign.methods.objectives.word_contrast import Contrast
-from raxalign.methods.rows.sentences import read_word_rows
 from raxalign.methods.sentence_margin import SentenceMargin
 from raxalign.methods.strong_contrastive import StrongContrastive
 from raxalign.train.runtime import Runtime
@@ -123,7 +123,7 @@ def test_the_regulariser_of_contrast_measures_the_weights_and_not_the_adapters(r
     before = weights(encoder)
     options = resolved("strong_contrastive", **{"lambda": 3.0})
     inputs = asked_for(make("strong_contrastive", root), root)
-    corpus = read_word_rows(encoder, inputs.pairs, "en", 32)
+    corpus = Bitexts.read_words(encoder, inputs.pairs, "en", 32)
     with adapted(encoder, RANK_4, 0):
         objective = Contrast(encoder, corpus, options, strong=True)
         zero = objective.extra()

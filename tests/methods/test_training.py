@@ -7,10 +7,10 @@ from pydantic import ValidationError
 
 from raxalign.encoders.models.masking import MaskRule, choose_masks, masked_logits
 from raxalign.errors import RaxalignError
-from raxalign.methods.families.masked_lm import MaskedLM
+from raxalign.methods.families.rows import Bitexts
+from raxalign.methods.families.trained import MaskedLM
 from raxalign.methods.finetune import Finetune
 from raxalign.methods.mlm import Mlm
-from raxalign.methods.rows.sentences import read_bitexts
 from raxalign.methods.tlm import Tlm
 from raxalign.options.params import removed_options
 from raxalign.train.objective import Step
@@ -164,7 +164,7 @@ def test_mlm_reads_every_sentence_alone(root, data):
 
 def test_tlm_turns_pairs_around_by_chance_of_the_step_or_keeps_an_order(root):
     encoder, places = toy_encoder(root / "encoder"), toy_places(root)
-    bitexts = read_bitexts(encoder, places.bitext, "en", 64)
+    bitexts = Bitexts.read(encoder, places.bitext, "en", 64)
 
     def firsts(step, **params):
         """The language of the first sentence of each row."""
@@ -195,7 +195,7 @@ STEP = Step(5, 0, np.array([3, 17, 0, 9, 22, 11, 4]), seed=2, micro=7)
 
 @pytest.fixture(scope="module")
 def bitexts(root, encoder):
-    return read_bitexts(encoder, toy_places(root).bitext, "en", 40)
+    return Bitexts.read(encoder, toy_places(root).bitext, "en", 40)
 
 
 def joint(bitexts, step):

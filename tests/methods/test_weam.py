@@ -3,8 +3,16 @@ import pytest
 import torch
 
 from raxalign.errors import RaxalignError
-from raxalign.methods.objectives.weam import CrossHead, WordExchange, exchange, split_head
-from raxalign.methods.rows.sentences import Partners, piece_links, read_bitexts, with_piece_links
+from raxalign.methods.families.rows import Bitexts
+from raxalign.methods.weam import (
+    Partners,
+    WordExchange,
+    cross_head,
+    exchange,
+    piece_links,
+    split_head,
+    with_piece_links,
+)
 from raxalign.train.objective import Step
 from tests.families.subject import Subject
 from tests.methods.contract import of_ids, summed
@@ -16,7 +24,7 @@ ROWS = np.array([5, 3, 23, 0, 11, 12, 7])
 
 def objective(root, options=OPTIONS):
     encoder, inputs = toy_encoder(root / "encoder"), toy_inputs(root)
-    bitexts = read_bitexts(encoder, inputs.pairs, "en", 48)
+    bitexts = Bitexts.read(encoder, inputs.pairs, "en", 48)
     return WordExchange(encoder, with_piece_links(bitexts, inputs.pairs), options)
 
 
@@ -127,7 +135,7 @@ def test_links_are_places_in_the_row_and_words_that_are_cut_have_none(tmp_path):
     encoder = toy_encoder(tmp_path / "encoder")
     folders = {"de": write_pairs(tmp_path / "pairs", columns)}
     for max_length, linked in ((40, 3), (10, 0)):
-        bitexts = read_bitexts(encoder, folders, "en", max_length)
+        bitexts = Bitexts.read(encoder, folders, "en", max_length)
         links = with_piece_links(bitexts, folders).links
         rows = bitexts.sentences.joint_rows(bitexts.tgt_P, bitexts.src_P)
         first, second = (side[: links.offsets[1]] for side in (links.src, links.tgt))
@@ -144,7 +152,7 @@ def test_the_second_head_begins_as_a_copy_of_the_first_one(name, tmp_path):
     encoder = Subject.of(name, tmp_path).encoder
     states = torch.randn(3, encoder.hidden_size)
     transform, decoder = split_head(encoder.model)
-    head = CrossHead(transform, encoder.hidden_size)
+    head = cross_head(transform, encoder.hidden_size)
     assert torch.allclose(decoder(head(states)), encoder.lm_logits(states), atol=1e-5)
     assert not {id(p) for p in head.parameters()} & {id(p) for p in encoder.model.parameters()}
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.methods.base import MethodInputs
-from raxalign.pairing.schema import pairs_schema
+from raxalign.pairing.build import pairs_schema
 from tests.tiny import tiny_bert
 
 WORDS = {

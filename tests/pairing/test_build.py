@@ -7,27 +7,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raxalign.corpora.text.dataset import DatasetWriter, read_metadata
+from raxalign.corpora.text.sentences import words_type
 from raxalign.errors import DataError, RaxalignError
-from raxalign.pairing.aligners.base import AlignerInputs, Links
+from raxalign.pairing.aligners.base import AlignerInputs
 from raxalign.pairing.aligners.fast_align import FastAlign
 from raxalign.pairing.aligners.links import GivenLinks
 from raxalign.pairing.build import (
     LinkRecipe,
-    build_heldout,
-    build_training,
-    export_pharaoh,
+    WordPairs,
+    build_seen,
+    full_schema,
+    pairs_schema,
+    read_types,
     slice_training,
 )
-from raxalign.pairing.schema import (
-    build_seen,
-    check,
-    full_schema,
-    links_of,
-    pairs_schema,
-    read_pairs,
-    read_types,
-)
-from raxalign.pairing.words import Words, words_type
+from raxalign.pairing.links import Links
+from raxalign.pairing.words import Words
 
 PAIRS = [
     (["Das", "Haus"], ["the", "house"]),
@@ -68,9 +63,9 @@ def types_of(path):
 
 
 def rows(folder):
-    table = read_pairs(folder)
-    check(table)
-    links = links_of(table)
+    table = WordPairs.read(folder).table
+    WordPairs(table).check()
+    links = Links.of_table(table)
     return [(id_, links.pair(i)) for i, id_ in enumerate(table.column("id").to_pylist())]
 
 
@@ -78,13 +73,13 @@ def test_training_pairs_are_the_sentences_with_their_links_beside_them(tmp_path,
     datasets = pytest.importorskip("datasets")
     bitext = write_bitext(tmp_path / "bitext", PAIRS, first_id=10, gold=GOLD)
     made, data = recipe(metadata={"key": "abc"}), tmp_path / "pairs" / "data"
-    notes = build_training(bitext, made, workplace, tmp_path / "pairs")
+    notes = made.build_training(bitext, workplace, tmp_path / "pairs")
     # The second sentence's word 0 has two links and loses both.
     linked = [(10, {(0, 0), (1, 1)}), (11, set()), (12, {(1, 1)}), (13, set())]
     assert rows(data) == linked
     counts = {"sentence_pairs": 4, "word_pairs": 3, "without_links": 2, "aligner": "links"}
     assert {name: notes[name] for name in counts} == counts
-    assert notes["links_digest"] == links_of(read_pairs(data)).digest()
+    assert notes["links_digest"] == Links.of_table(WordPairs.read(data).table).digest()
     metadata = read_metadata(data)
     expected = {"lang_pair": "de-en", "corpus": "toy", "symmetrization": "intersection"}
     expected |= {"aligner_version": 1, "key": "abc", "part": "training"}
@@ -96,10 +91,10 @@ def test_training_pairs_are_the_sentences_with_their_links_beside_them(tmp_path,
     words = {"id": 10, "src": ["Das", "Haus"], "tgt": ["the", "house"]}
     links = {"src_links": [0, 1], "tgt_links": [0, 1]}
     assert loaded[0] == {**words, **links, **dict.fromkeys(full_schema().names[5:])}
-    assert export_pharaoh(data, tmp_path / "links") == 14
+    assert WordPairs.read(data).export_pharaoh(tmp_path / "links") == 14
     written = (tmp_path / "links").read_text(encoding="ascii")
     assert written == "\n" * 10 + "0-0 1-1\n\n1-1\n\n"
-    build_training(bitext, recipe(one_to_one=False), workplace, tmp_path / "all")
+    recipe(one_to_one=False).build_training(bitext, workplace, tmp_path / "all")
     assert [links for _, links in rows(tmp_path / "all" / "data")] == [set(row) for row in GOLD]
 
 
@@ -111,7 +106,7 @@ def heldout(tmp_path):
 
 
 def test_one_run_gives_test_and_dev_and_the_types_linked_in_training(tmp_path, workplace):
-    notes = build_heldout(*heldout(tmp_path), recipe(), workplace, tmp_path / "run")
+    notes = recipe().build_heldout(*heldout(tmp_path), workplace, tmp_path / "run")
     assert rows(tmp_path / "run" / "data") == [(100, {(0, 0), (1, 1)})]
     assert rows(tmp_path / "run" / "dev") == [(90, set())]
     assert not (tmp_path / "run" / "train").exists()
@@ -131,7 +126,7 @@ def test_the_word_aligner_sees_test_and_dev_and_training_in_one_run(tmp_path, wo
             return super().align(src, tgt, inputs)
 
     aligner = Spy(FastAlign.Params())
-    build_heldout(*heldout(tmp_path), recipe(aligner), workplace, tmp_path / "run")
+    recipe(aligner).build_heldout(*heldout(tmp_path), workplace, tmp_path / "run")
     ((src, ids, gold),) = seen
     assert ids == [100, 90, 10, 11, 12, 13]
     assert src == [s for s, _ in [*PAIRS[:1], *PAIRS[1:2], *PAIRS[2:], *PAIRS[:1] * 2]]
@@ -139,7 +134,7 @@ def test_the_word_aligner_sees_test_and_dev_and_training_in_one_run(tmp_path, wo
 
 
 def test_a_slice_of_the_run_is_its_first_training_sentences(tmp_path, workplace):
-    build_heldout(*heldout(tmp_path), recipe(), workplace, tmp_path / "run", keep_training=True)
+    recipe().build_heldout(*heldout(tmp_path), workplace, tmp_path / "run", keep_training=True)
     notes = slice_training(tmp_path / "run", tmp_path / "slice", 3)
     expected = [(10, {(1, 1)}), (11, set()), (12, {(0, 0), (1, 1)})]
     assert rows(tmp_path / "slice" / "data") == rows(tmp_path / "run" / "train")[:3] == expected
@@ -151,7 +146,7 @@ def test_a_slice_of_the_run_is_its_first_training_sentences(tmp_path, workplace)
 def test_equal_bitexts_give_equal_bytes(tmp_path, workplace):
     bitext = write_bitext(tmp_path / "bitext", PAIRS * 20)
     for name in ("a", "b"):
-        build_training(bitext, recipe(FastAlign(FastAlign.Params())), workplace, tmp_path / name)
+        recipe(FastAlign(FastAlign.Params())).build_training(bitext, workplace, tmp_path / name)
     data = "data/data-00000-of-00001.arrow"
     assert (tmp_path / "a" / data).read_bytes() == (tmp_path / "b" / data).read_bytes()
 
@@ -159,10 +154,10 @@ def test_equal_bitexts_give_equal_bytes(tmp_path, workplace):
 def test_seen_types_are_those_of_the_run_and_the_training_sets_and_the_dictionaries(
     tmp_path, workplace
 ):
-    build_heldout(*heldout(tmp_path), recipe(), workplace, tmp_path / "run")
+    recipe().build_heldout(*heldout(tmp_path), workplace, tmp_path / "run")
     sentences = [(["Ein", "Buch"], ["a", "book"])]
     own = write_bitext(tmp_path / "own", sentences, gold=[[(0, 0), (1, 1)]])
-    build_training(own, recipe(), workplace, tmp_path / "pairs")
+    recipe().build_training(own, workplace, tmp_path / "pairs")
     runs, pairs = [tmp_path / "run" / "linked_types.arrow"], [tmp_path / "pairs" / "data"]
     dictionaries = [[("katze", "cat"), ("buch", "book")]]
     notes = build_seen(runs, pairs, dictionaries, tmp_path / "seen")
@@ -183,16 +178,16 @@ def test_given_links_require_the_words_of_the_corpus(tmp_path):
     made_with = recipe(GivenLinks(GivenLinks.Params(path="links")))
     workplace = AlignerInputs((), None, {"links": str(tmp_path / "links")}, tmp_path / "work", 1)
     own = write_bitext(tmp_path / "own", PAIRS, words="own")
-    build_training(own, made_with, workplace, tmp_path / "pairs")
+    made_with.build_training(own, workplace, tmp_path / "pairs")
     linked = [{(0, 0)}, {(1, 1)}, set(), {(0, 1)}]
     assert rows(tmp_path / "pairs" / "data") == list(enumerate(linked))
     made = write_bitext(tmp_path / "made", PAIRS)
     with pytest.raises(RaxalignError, match="made here by a tokeniser"):
-        build_training(made, made_with, workplace, tmp_path / "refused")
+        made_with.build_training(made, workplace, tmp_path / "refused")
     for name in ("data", "dev"):
         write_bitext(tmp_path / "run" / name, PAIRS[:2], words="own")
     with pytest.raises(RaxalignError, match="made here by a tokeniser"):
-        build_heldout(tmp_path / "run", made, made_with, workplace, tmp_path / "refused")
+        made_with.build_heldout(tmp_path / "run", made, workplace, tmp_path / "refused")
 
 
 def pairs_table(src_links, tgt_links):
@@ -210,22 +205,22 @@ def texts_table(text, starts, ends=None, words=("a", "b")):
 
 def test_words_that_are_not_in_their_text_are_refused():
     decomposed, words = "a\u0301\u200c b", ("\u00e1", "b")
-    check(texts_table("a b", [0, 2]))
-    check(texts_table(decomposed, [0, 4], [3, 5], words))
+    WordPairs(texts_table("a b", [0, 2])).check()
+    WordPairs(texts_table(decomposed, [0, 4], [3, 5], words)).check()
     told = r"row 0 \(id 7\) has words in src that are not in src_text"
     for wrong in (("a b", [0, 1]), (decomposed, [0, 3], [1, 4], words)):
         with pytest.raises(DataError, match=told):
-            check(texts_table(*wrong))
+            WordPairs(texts_table(*wrong)).check()
 
 
 def test_word_pairs_that_were_written_before_words_had_ends_are_read(tmp_path):
     table = texts_table("a b", [0, 2]).drop_columns(["src_ends", "tgt_ends"])
     with DatasetWriter(tmp_path / "old", table.schema, {}) as writer:
         writer.write(table.to_batches()[0])
-    (sentence,) = Words.of_table(read_pairs(tmp_path / "old"), "src").read(np.array([0]))
+    (sentence,) = Words.of_table(WordPairs.read(tmp_path / "old").table, "src").read(np.array([0]))
     assert (sentence, sentence.text, sentence.starts) == (["a", "b"], "a b", (0, 2))
     with pytest.raises(DataError, match="not a word-pair dataset: its columns are id, src, tgt"):
-        read_pairs(write_bitext(tmp_path / "other", PAIRS))
+        WordPairs.read(write_bitext(tmp_path / "other", PAIRS))
 
 
 @pytest.mark.parametrize(
@@ -239,13 +234,13 @@ def test_word_pairs_that_were_written_before_words_had_ends_are_read(tmp_path):
 )
 def test_bad_rows_are_named_by_their_id(src_links, tgt_links, problem):
     with pytest.raises(DataError, match=rf"\(id 7\).*{problem}"):
-        check(pairs_table(src_links, tgt_links))
+        WordPairs(pairs_table(src_links, tgt_links)).check()
 
 
 def test_links_of_a_table_that_is_a_slice():
     table = pa.concat_tables([pairs_table([0], [0]), pairs_table([1], [0])]).slice(1, 1)
-    check(table)
-    assert links_of(table).pair(0) == {(1, 0)}
+    WordPairs(table).check()
+    assert Links.of_table(table).pair(0) == {(1, 0)}
 
 
 def test_links_digest_tells_links_apart():

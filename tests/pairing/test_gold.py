@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from raxalign.errors import DataError
-from raxalign.pairing.aligners.base import Links
-from raxalign.pairing.gold import count_links, read_gold
+from raxalign.pairing.gold import GoldLinks, LinkCounts
+from raxalign.pairing.links import Links
 
 
 def written(tmp_path, text):
@@ -15,26 +15,26 @@ def written(tmp_path, text):
 
 
 def test_pharaoh_sure_links_are_possible_ones_too(tmp_path):
-    gold = read_gold(written(tmp_path, "0-0 1p2\n\n2-1\n"), "pharaoh")
+    gold = GoldLinks.read(written(tmp_path, "0-0 1p2\n\n2-1\n"), "pharaoh")
     assert gold.rows.tolist() == [0, 1, 2]
     assert [gold.sure.pair(i) for i in range(3)] == [{(0, 0)}, set(), {(2, 1)}]
     assert [gold.possible.pair(i) for i in range(3)] == [{(0, 0), (1, 2)}, set(), {(2, 1)}]
 
 
 def test_positions_from_one_and_swapped_sides(tmp_path):
-    gold = read_gold(written(tmp_path, "1-1 2p3\n"), "pharaoh", first=1, swap=True)
+    gold = GoldLinks.read(written(tmp_path, "1-1 2p3\n"), "pharaoh", first=1, swap=True)
     assert gold.possible.pair(0) == {(0, 0), (2, 1)}
     assert gold.sure.pair(0) == {(0, 0)}
     told = "gold:1: a link has position 0, although words are declared to count"
     with pytest.raises(DataError, match=told):
-        read_gold(written(tmp_path, "0-1\n"), "pharaoh", first=1)
+        GoldLinks.read(written(tmp_path, "0-1\n"), "pharaoh", first=1)
 
 
 def test_naacl_annotates_the_sentences_that_it_names(tmp_path):
     """The null word's link is passed over, and a link that is sure and possible is sure."""
     text = "0001 1 1 S\n0001 2 3 P\n0001 2 2\n0001 1 1 P\n"
     text += "0003 1 2 p 0.7\n0003 4 4 1.0 S\n0003 0 5 S\n"
-    gold = read_gold(written(tmp_path, text), "naacl")
+    gold = GoldLinks.read(written(tmp_path, text), "naacl")
     assert gold.rows.tolist() == [0, 2]
     assert [gold.sure.pair(i) for i in range(2)] == [{(0, 0), (1, 1)}, {(3, 3)}]
     assert [gold.possible.pair(i) for i in range(2)] == [{(0, 0), (1, 2), (1, 1)}, {(0, 1), (3, 3)}]
@@ -55,11 +55,11 @@ NAACL, PER_LINK = "in NAACL format", "has one line per link"
 )
 def test_what_is_not_a_link_is_named_with_its_line(tmp_path, text, format_, message):
     with pytest.raises(DataError, match=message):
-        read_gold(written(tmp_path, text), format_)
+        GoldLinks.read(written(tmp_path, text), format_)
 
 
 def test_links_beyond_their_sentences_are_refused(tmp_path):
-    gold = read_gold(written(tmp_path, "0-0\n0-0 1-4\n"), "pharaoh")
+    gold = GoldLinks.read(written(tmp_path, "0-0\n0-0 1-4\n"), "pharaoh")
     gold.require_inside(np.array([1, 2]), np.array([1, 5]))
     told = "sentence pair 2 has a link of word 2 with word 5, and the text has 2 and 4 words"
     with pytest.raises(DataError, match=told):
@@ -67,7 +67,7 @@ def test_links_beyond_their_sentences_are_refused(tmp_path):
 
 
 def scores(found, sure, possible=None):
-    return count_links(*(part and Links.of(part) for part in (found, sure, possible))).scores()
+    return LinkCounts.of(*(part and Links.of(part) for part in (found, sure, possible))).scores()
 
 
 def test_scores_by_hand_by_sentence_pair_and_together():
@@ -76,7 +76,7 @@ def test_scores_by_hand_by_sentence_pair_and_together():
     """
     found, sure = [{(0, 0), (1, 1), (2, 0)}, {(0, 0)}], [{(0, 0), (3, 3)}, {(0, 0)}]
     for possible in ([{(1, 1)}, set()], [{(1, 1), (0, 0)}, {(0, 0)}]):
-        counts = count_links(*map(Links.of, (found, sure, possible)))
+        counts = LinkCounts.of(*map(Links.of, (found, sure, possible)))
         assert counts.found.tolist() == [3, 1]
         assert counts.right.tolist() == [2, 1]
         assert counts.right_sure.tolist() == [1, 1]

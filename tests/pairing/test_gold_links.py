@@ -9,11 +9,10 @@ import pytest
 
 from raxalign.catalog import catalog
 from raxalign.corpora.base import CorpusInputs
-from raxalign.pairing.aligners.base import AlignerInputs, Links
+from raxalign.pairing.aligners.base import AlignerInputs
 from raxalign.pairing.aligners.links import GivenLinks
-from raxalign.pairing.gold import count_links
-from raxalign.pairing.pharaoh import read_marked
-from raxalign.pairing.symmetrize import symmetrize_links
+from raxalign.pairing.gold import LinkCounts
+from raxalign.pairing.links import Links
 
 TOKEN = re.compile(r"\w+['’]?|[^\w\s]")
 MORE_TEXT = 8000
@@ -37,7 +36,7 @@ def hansards(real_data):
     inputs = AlignerInputs(range(len(sides)), None, places, Path(), 1)
     aligner = GivenLinks(GivenLinks.Params(path="enfr.gold", first=1))
     every = aligner.align(english[: len(sides)], french[: len(sides)], inputs)[0]
-    sure = every.where(~read_marked(real_data / "gold-links" / "enfr.gold")[1])
+    sure = every.where(~Links.read_marked(real_data / "gold-links" / "enfr.gold")[1])
     return english, french, sure, every
 
 
@@ -50,9 +49,9 @@ def test_the_gold_links_are_read_as_they_are_counted(real_data, hansards):
     _, _, sure, possible = hansards
     assert len(sure) == len(possible) == 447
     assert possible.pair(0) == {(0, 0), (1, 1)}
-    links, marks = read_marked(real_data / "gold-links" / "enfr.gold")
+    links, marks = Links.read_marked(real_data / "gold-links" / "enfr.gold")
     assert len(links.src) == len(possible.src) > len(sure.src) == np.count_nonzero(~marks)
-    assert count_links(sure, sure, possible).scores()["alignment_error_rate"] == 0
+    assert LinkCounts.of(sure, sure, possible).scores()["alignment_error_rate"] == 0
 
 
 @pytest.mark.slow
@@ -69,8 +68,8 @@ def test_error_rate_on_the_hansards(kind, params, bound, hansards, tmp_path, rec
     fifth of its iterations, as here; thot 0.133, and 0.130 with a fifth.
     """
     english, french, sure, possible = hansards
-    made = symmetrize_links(*both_ways(kind, english, french, tmp_path, **params), "intersection")
-    found = count_links(made.part(0, len(sure)), sure, possible).scores()
+    made = Links.symmetrized(*both_ways(kind, english, french, tmp_path, **params), "intersection")
+    found = LinkCounts.of(made.part(0, len(sure)), sure, possible).scores()
     record_property("alignment_error_rate", found["alignment_error_rate"])
     assert found["alignment_error_rate"] < bound
 
@@ -89,7 +88,7 @@ def test_error_rate_on_the_phrasebook(kind, params, tmp_path, record_property):
     pairs = list(islice(found, 1000))
     src, tgt = [p.source_words for p in pairs], [p.target_words for p in pairs]
     gold = Links.of(p.links for p in pairs)
-    links = symmetrize_links(*both_ways(kind, src, tgt, tmp_path, **params), "intersection")
-    error_rate = count_links(links, gold).scores()["alignment_error_rate"]
+    links = Links.symmetrized(*both_ways(kind, src, tgt, tmp_path, **params), "intersection")
+    error_rate = LinkCounts.of(links, gold).scores()["alignment_error_rate"]
     record_property("alignment_error_rate", error_rate)
     assert error_rate < PHRASEBOOK_BOUND

@@ -3,9 +3,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raxalign.errors import DataError
-from raxalign.pairing import pharaoh
-from raxalign.pairing.aligners.base import Links
-from raxalign.pairing.pharaoh import read_links, read_marked, write_links
+from raxalign.pairing import links as links_module
+from raxalign.pairing.links import Links
 
 
 def write(tmp_path, content):
@@ -15,30 +14,30 @@ def write(tmp_path, content):
 
 
 def test_numbers_of_any_length_blank_lines_and_carriage_returns(tmp_path):
-    links = read_links(write(tmp_path, b"0-0 12-345\r\n\n \t7-8  \n100-2"))
+    links = Links.read(write(tmp_path, b"0-0 12-345\r\n\n \t7-8  \n100-2"))
     assert [links.pair(i) for i in range(4)] == [{(0, 0), (12, 345)}, set(), {(7, 8)}, {(100, 2)}]
-    links, possible = read_marked(write(tmp_path, b"1-1 2p3\n4p4\n"))
+    links, possible = Links.read_marked(write(tmp_path, b"1-1 2p3\n4p4\n"))
     assert possible.tolist() == [False, True, True]
     assert links.pair(0) == {(1, 1), (2, 3)}
     with pytest.raises(DataError, match="nowhere"):
-        read_links(tmp_path / "nowhere")
+        Links.read(tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize("first", [0, 1])
 def test_links_are_read_after_a_byte_order_mark_and_after_the_numbers_of_their_lines(
     first, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(pharaoh, "_BLOCK", 8)
+    monkeypatch.setattr(links_module, "_BLOCK", 8)
     lines = [b"0-0 1S1 2p2", b"", b"3P4", b"5s6"]
     numbered = b"".join(b"%d\t%b\r\n" % entry for entry in enumerate(lines, first))
     for content in (b"\xef\xbb\xbf" + b"\n".join(lines), numbered, numbered.replace(b"\t\r", b"")):
-        links, possible = read_marked(write(tmp_path, content))
+        links, possible = Links.read_marked(write(tmp_path, content))
         pairs = [{(0, 0), (1, 1), (2, 2)}, set(), {(3, 4)}, {(5, 6)}]
         assert [links.pair(i) for i in range(len(links))] == pairs
         assert possible.tolist() == [False, False, True, True, False]
     monkeypatch.undo()
     with pytest.raises(DataError, match=r"links:2: begins with 7, not with 1,.*Cut the first"):
-        read_links(write(tmp_path, b"0\t0-0\n7\t1-1\n"))
+        Links.read(write(tmp_path, b"0\t0-0\n7\t1-1\n"))
 
 
 @pytest.mark.parametrize(
@@ -58,20 +57,20 @@ def test_links_are_read_after_a_byte_order_mark_and_after_the_numbers_of_their_l
 )
 def test_what_is_no_link_is_named_with_file_and_line(tmp_path, content, line, shown):
     with pytest.raises(DataError) as caught:
-        read_links(write(tmp_path, content))
+        Links.read(write(tmp_path, content))
     assert str(caught.value).startswith(f"{tmp_path / 'links'}:{line}: ")
     assert shown in str(caught.value)
     assert caught.value.line == line
 
 
 def test_lines_are_counted_over_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr(pharaoh, "_BLOCK", 8)
+    monkeypatch.setattr(links_module, "_BLOCK", 8)
     path = write(tmp_path, b"0-0 1-1\n" * 5 + b"2-2\n3~3\n")
     with pytest.raises(DataError) as caught:
-        read_links(path)
+        Links.read(path)
     assert caught.value.line == 7
     path.write_bytes(b"0-0 11-11 2-2\n\n" * 5 + b"7-7")
-    links = read_links(path)
+    links = Links.read(path)
     assert len(links) == 11
     assert links.pair(8) == {(0, 0), (11, 11), (2, 2)}
     assert links.pair(10) == {(7, 7)}
@@ -84,5 +83,5 @@ LINK = st.tuples(st.integers(0, 300), st.integers(0, 300))
 @given(st.lists(st.sets(LINK, max_size=6), max_size=6))
 def test_links_that_are_written_are_read_back(tmp_path_factory, pairs):
     path = tmp_path_factory.mktemp("pharaoh") / "links"
-    write_links(path, Links.of(pairs))
-    assert read_links(path).digest() == Links.of(pairs).digest()
+    Links.of(pairs).write(path)
+    assert Links.read(path).digest() == Links.of(pairs).digest()

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raxalign.errors import RaxalignError
-from raxalign.pairing.aligners.base import Links
 from raxalign.pairing.build import first_of_neighbours, one_to_one, thin
-from raxalign.pairing.symmetrize import HEURISTICS, symmetrize_links
+from raxalign.pairing.links import HEURISTICS, Links
 
 ORDER = [(-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1)]
 links = st.sets(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=12)
@@ -18,7 +17,7 @@ links = st.sets(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=12)
 
 def symmetrize(forward, reverse, heuristic):
     """The links of one sentence pair."""
-    return symmetrize_links(Links.of([forward]), Links.of([reverse]), heuristic).pair(0)
+    return Links.symmetrized(Links.of([forward]), Links.of([reverse]), heuristic).pair(0)
 
 
 def test_sentence_pairs_worked_by_hand():
@@ -89,7 +88,7 @@ def test_growing_equals_the_published_pseudo_code_or_the_scan_of_atools(forward,
 @given(st.lists(st.tuples(links, links), max_size=5), st.sampled_from(HEURISTICS))
 def test_many_sentence_pairs_are_each_symmetrized_alone(pairs, heuristic):
     forward, reverse = Links.of(f for f, _ in pairs), Links.of(r for _, r in pairs)
-    together = symmetrize_links(forward, reverse, heuristic)
+    together = Links.symmetrized(forward, reverse, heuristic)
     assert len(together) == len(pairs)
     for i, (f, r) in enumerate(pairs):
         assert together.pair(i) == symmetrize(f, r, heuristic)
@@ -99,13 +98,13 @@ def test_many_sentence_pairs_are_each_symmetrized_alone(pairs, heuristic):
 def test_order_and_repetition_of_links_do_not_matter():
     messy = Links(np.array([0, 3]), np.array([1, 0, 1], np.int32), np.array([1, 0, 1], np.int32))
     for heuristic in HEURISTICS:
-        tidy = symmetrize_links(messy, messy, heuristic)
+        tidy = Links.symmetrized(messy, messy, heuristic)
         assert (tidy.src.tolist(), tidy.tgt.tolist()) == ([0, 1], [0, 1])
 
 
 def test_links_of_different_numbers_of_sentence_pairs_and_unknown_heuristics_are_refused():
     with pytest.raises(ValueError, match="1 sentence pairs, reverse links of 2"):
-        symmetrize_links(Links.of([set()]), Links.of([set(), set()]), "union")
+        Links.symmetrized(Links.of([set()]), Links.of([set(), set()]), "union")
     with pytest.raises(RaxalignError, match=r"'grow'; one of intersection, union, grow-diag"):
         symmetrize(set(), set(), "grow")
 

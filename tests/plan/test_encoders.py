@@ -15,7 +15,7 @@ from raxalign.inspect.doctor import examine
 from raxalign.plan.expansion.expand import expand
 from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.load import open_grid
-from raxalign.single.evaluate import EvaluateRequest, evaluate_encoder
+from raxalign.single.evaluate import EvaluateRequest
 from tests.grids import of_kind, write_grid
 from tests.tiny import tiny_bert
 
@@ -210,7 +210,7 @@ def test_a_folder_is_refused_for_own_by_raxalign_evaluate_too(tmp_path):
     with pytest.raises(
         GridError, match=r"line \d+: tasks.sentence_retrieval.pooling: .*phrasebook"
     ):
-        evaluate_encoder(opened, EvaluateRequest("phrasebook", device="cpu"))
+        EvaluateRequest("phrasebook", device="cpu").evaluate(opened)
 
 
 def test_a_hub_name_without_own_vectors_is_refused_once_the_lock_has_it(tmp_path):

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from raxalign.analysis.cells import Value
-from raxalign.corpora.phrases.rows import links, sentences
+from raxalign.corpora.phrasebook import links, sentences
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.errors import DamagedArtifact
 from raxalign.plan.load import Opened, open_grid

@@ -4,7 +4,7 @@ import time
 
 from raxalign.plan.stored import StoredPlans
 from raxalign.plan.values.results import dev_scores, rows
-from raxalign.single.model_card import scores_of
+from raxalign.single.model_card import CardScore
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 from tests import searches
@@ -68,7 +68,7 @@ def test_the_card_of_a_suggested_trial_has_its_values_on_dev_alone(tmp_path):
     opened = searches.finished(tmp_path, "trials: 2, confirm: 1")
     plan = opened.again().plan
     trial = next(trial for trial in plan.trials if not trial.searched.confirmed)
-    found = scores_of(plan, opened.storage.ledger, trial)
+    found = CardScore.of_trial(plan, opened.storage.ledger, trial)
     assert {(score.split, score.base) for score in found} == {("dev", None)}
     assert planted(trial)[0] in [score.value for score in found]
 

@@ -23,7 +23,7 @@ from raxalign.encoders.phrasebook import FOLDER
 from raxalign.errors import RaxalignError
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.values.results import rows
-from raxalign.single.evaluate import EvaluateRequest, evaluate_encoder
+from raxalign.single.evaluate import EvaluateRequest
 from raxalign.single.export import export_trial, use_of, ways
 from raxalign.single.model_card import SENTENCES
 from raxalign.store.storage import Storage
@@ -127,11 +127,11 @@ def test_every_method_has_the_accuracy_in_mteb_and_sentence_transformers_that_it
         if trial.method in ("rotation", "finetune"):
             given = (f"NTREXBitextMining={tmp_path / 'ntrex'}",)
             request = EvaluateRequest(str(out), device="cpu", mteb=given)
-            again, _ = evaluate_encoder(opened, request)
+            again, _ = request.evaluate(opened)
             of_trial = main_scores(row for row in found if row["trial"] == trial.key)
             assert main_scores(again) == pytest.approx(of_trial, abs=1e-6), trial.method
             with pytest.raises(RaxalignError, match="--option is for tasks of mteb"):
-                evaluate_encoder(opened, replace(request, mteb=(), options=("layers=1",)))
+                replace(request, mteb=(), options=("layers=1",)).evaluate(opened)
     assert len(moved) > 8
 
 

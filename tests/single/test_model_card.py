@@ -12,7 +12,7 @@ from huggingface_hub import ModelCard
 
 import raxalign as rx
 from raxalign.plan.trial import Trial
-from raxalign.single.model_card import Card, CardScore, Origin, Text, hub_name, origin_of, scores_of
+from raxalign.single.model_card import Card, CardScore, Origin, Text, hub_name
 
 
 def plain(method: str, encoder: str, **parts: Any) -> str:
@@ -116,7 +116,7 @@ def test_a_trial_s_card_has_its_own_values_next_to_those_of_the_encoder(made: An
     opened, ledger = made
     plan = opened.plan
     trial = next(t for t in plan.trials if t.method == "finetune" and t.seed == 1)
-    scores = {(s.task, s.lang): s for s in scores_of(plan, ledger, trial)}
+    scores = {(s.task, s.lang): s for s in CardScore.of_trial(plan, ledger, trial)}
     base = next(t for t in plan.trials if t.method == "none")
 
     def stored(of: Trial, task: str, *name: str) -> float:
@@ -131,8 +131,8 @@ def test_a_trial_s_card_has_its_own_values_next_to_those_of_the_encoder(made: An
     assert own.examples == 60
     untouched = stored(base, "retrieval", "de-en", "contextual_accuracy", "test")
     assert other.base == pytest.approx(untouched)
-    assert origin_of(plan, trial).base_model is None
-    assert [text.kind for text in origin_of(plan, trial).texts] == ["phrasebook"]
+    assert Origin.of(plan, trial).base_model is None
+    assert [text.kind for text in Origin.of(plan, trial).texts] == ["phrasebook"]
 
 
 @pytest.mark.slow
@@ -149,7 +149,7 @@ def test_a_card_and_a_comparison_of_the_grid_give_the_same_verdicts(made: Any) -
             if (row["method"], row["sentences"], json.loads(row["params"]))
             == (trial.method, trial.sentences, dict(trial.params))
         }
-        for score in scores_of(plan, made[1], trial):
+        for score in CardScore.of_trial(plan, made[1], trial):
             if score.bounds is not None:
                 row = tested[score.task, score.lang, score.metric, score.split]
                 assert (score.verdict, score.difference) == (row["verdict"], row["difference"])

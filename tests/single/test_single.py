@@ -18,14 +18,14 @@ from transformers import AutoModel, AutoTokenizer
 from raxalign.cli._single import _named
 from raxalign.corpora.text.dataset import read_metadata
 from raxalign.errors import RaxalignError
-from raxalign.pairing.schema import full_schema, read_pairs
+from raxalign.pairing.build import WordPairs, full_schema
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.stored import StoredPlans
 from raxalign.plan.values.results import read_records, remarks, rows
-from raxalign.single.aer import ErrorRateRequest, error_rate
-from raxalign.single.align import AlignRequest, PairsRequest, make_aligned, make_pairs
-from raxalign.single.evaluate import EvaluateRequest, evaluate_encoder
+from raxalign.single.aer import ErrorRateRequest
+from raxalign.single.align import AlignRequest, PairsRequest
+from raxalign.single.evaluate import EvaluateRequest
 from raxalign.single.export import export_trial, find
 from raxalign.stages import Workshop
 from raxalign.store.storage import Storage
@@ -73,7 +73,7 @@ def finished(site: Path) -> Opened:
 
 
 def made_pairs(folder: Path, request: PairsRequest, out: Path, **options: Any) -> dict[str, Any]:
-    return make_pairs(request, out, storage=Storage(str(folder / "storage")), **options)
+    return request.make(out, storage=Storage(str(folder / "storage")), **options)
 
 
 def align(
@@ -82,7 +82,7 @@ def align(
     request = AlignRequest(
         method, options, str(site / "encoder"), {"de": site / "pairs"}, "en", 0, "cpu"
     )
-    make_aligned(replace(request, **changes), out, storage=Storage(str(site / place)))  # type: ignore[arg-type]
+    replace(request, **changes).make(out, storage=Storage(str(site / place)))  # type: ignore[arg-type]
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
@@ -112,7 +112,7 @@ def test_repeated_pairs_are_kept_beside_links_made_by_hand_where_they_are_asked_
     for overlap in ("drop", "keep"):
         out, told = tmp_path / overlap, list[str]()
         made_pairs(tmp_path, replace(request, overlap=overlap), out)
-        found = error_rate(ErrorRateRequest(out, gold), tell=told.append)
+        found = ErrorRateRequest(out, gold).scores(tell=told.append)
         assert found["aer"] == 0
         sentences[overlap] = found["sentences"]
         left_out = [said.endswith("without `--overlap keep`) and are left out") for said in told]
@@ -123,7 +123,7 @@ def test_repeated_pairs_are_kept_beside_links_made_by_hand_where_they_are_asked_
 def test_links_made_by_hand_beside_words_of_a_tokeniser_are_warned_of(tmp_path: Path) -> None:
     made_pairs(tmp_path, by_hand(tmp_path, "a b.\n", "A B.\n", "0-0 1-1\n"), tmp_path / "pairs")
     gold, told = tmp_path / "gold", list[str]()
-    error_rate(ErrorRateRequest(tmp_path / "pairs", gold), tell=told.append)
+    ErrorRateRequest(tmp_path / "pairs", gold).scores(tell=told.append)
     assert told == [
         f"warning: the words of {tmp_path / 'pairs'} were made by a tokeniser, and {gold} counts"
         " words that blanks divide: make the word pairs with `--option pretokenized=true`"
@@ -208,14 +208,14 @@ def test_alignments_that_cannot_be_made_are_refused(
 def test_a_kind_of_encoder_is_named_as_in_a_grid(site: Path, finished: Opened, tmp_path: Path):
     align(site, tmp_path / "out", "rotation", encoder="phrasebook")
     assert "\nbase_model:" not in card(tmp_path / "out")
-    found, _ = evaluate_encoder(finished, EvaluateRequest("phrasebook", device="cpu"))
+    found, _ = EvaluateRequest("phrasebook", device="cpu").evaluate(finished)
     assert {row["encoder"] for row in found} == {"phrasebook"}
     with pytest.raises(RaxalignError, match="scratch: is trained from the text"):
         align(site, tmp_path / "other", "rotation", encoder="scratch")
 
 
 def test_word_pairs_are_a_dataset_whose_exported_links_are_read_back(site, tmp_path):
-    data, first = load_from_disk(str(site / "pairs")), read_pairs(site / "pairs")
+    data, first = load_from_disk(str(site / "pairs")), WordPairs.read(site / "pairs").table
     assert (len(data), data.column_names) == (40, full_schema().names)
     assert max(data["id"]) < 120 - 60
     assert read_metadata(site / "pairs")["lang_pair"] == "de-en"
@@ -232,7 +232,7 @@ def test_word_pairs_are_a_dataset_whose_exported_links_are_read_back(site, tmp_p
         made_pairs(site, again, tmp_path / "refused")
     divided = replace(again, options=(*again.options, "pretokenized=true"))
     made_pairs(site, divided, tmp_path / "two")
-    both = first, read_pairs(tmp_path / "two")
+    both = first, WordPairs.read(tmp_path / "two").table
     old, new = (sorted(table.to_pylist(), key=str) for table in both)
     assert new == old
 
@@ -266,7 +266,7 @@ def test_an_exported_encoder_scores_what_its_trial_scored_and_opens_in_transform
     for trial in finished.plan.trials:
         out = tmp_path / trial.method
         export_trial(trial.key[:12], out, storage=finished.storage)
-        found, _ = evaluate_encoder(finished, EvaluateRequest(str(out), device="cpu"))
+        found, _ = EvaluateRequest(str(out), device="cpu").evaluate(finished)
         own = [row for row in known if row["trial"] == trial.key]
         names = ("metric", "split", "value")
         shown, kept = ([[row[name] for name in names] for row in part] for part in (found, own))
@@ -307,9 +307,9 @@ def test_an_evaluation_is_kept_and_those_in_another_precision_apart_on_the_same_
     finished: Opened, site: Path
 ) -> None:
     request = EvaluateRequest(str(site / "encoder"), ("retrieval",), ("de",), device="cpu")
-    plain, plan = evaluate_encoder(finished, request)
+    plain, plan = request.evaluate(finished)
     assert [trial.method for trial in plan.trials] == ["given"]
-    rounded, other = evaluate_encoder(finished, replace(request, precision="bf16"))
+    rounded, other = replace(request, precision="bf16").evaluate(finished)
     ledger = finished.storage.ledger
     assert {row["metric"] for row in plain} == {row["metric"] for row in rounded}
 
@@ -322,17 +322,17 @@ def test_an_evaluation_is_kept_and_those_in_another_precision_apart_on_the_same_
 
     made: list[str] = []
     in_bf16 = replace(finished, run=finished.run.model_copy(update={"precision": "bf16"}))
-    assert evaluate_encoder(in_bf16, request, tell=made.append)[0] == rounded
+    assert request.evaluate(in_bf16, tell=made.append)[0] == rounded
     assert made == [], "the grid's own precision holds where none is given"
     again = replace(request, precision="fp32")
-    assert evaluate_encoder(in_bf16, again, tell=made.append)[0] == plain
+    assert again.evaluate(in_bf16, tell=made.append)[0] == plain
     assert made == [], "it is kept"
     for changes, told in (
         ({"tasks": ("retrieva",)}, "did you mean retrieval"),
         ({"precision": "tf32"}, "--precision tf32: .* device cpu is not: choose fp32"),
     ):
         with pytest.raises(RaxalignError, match=told):
-            evaluate_encoder(finished, replace(request, **changes))  # type: ignore[arg-type]
+            replace(request, **changes).evaluate(finished)  # type: ignore[arg-type]
 
 
 FEW = "data: phrasebook, phrasebook: {train: 20, dev: 6, test: 12}, epochs: 1"
@@ -344,7 +344,7 @@ def evaluated(
     """The rows and the plan of an encoder's evaluation by a grid of retrieval and another task."""
     path = write_grid(folder, tasks=("retrieval: {}", task), **GRID)
     opened = open_grid(path, storage=finished.root)
-    return *evaluate_encoder(opened, EvaluateRequest(str(encoder), asked, device="cpu")), opened
+    return *EvaluateRequest(str(encoder), asked, device="cpu").evaluate(opened), opened
 
 
 def test_a_task_that_was_not_asked_for_stops_no_other(finished, site, tmp_path):
@@ -387,8 +387,8 @@ def test_a_folder_with_a_shift_inside_trains_tasks_with_the_blocks_below_it_froz
 def test_an_object_store_serves_as_well(finished, tmp_path, monkeypatch):
     monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "cache"))
     storage = Storage(f"memory://{tmp_path}/root")
-    make_pairs(REQUEST, tmp_path / "pairs", storage=storage)
-    assert len(read_pairs(tmp_path / "pairs")) == 40
+    REQUEST.make(tmp_path / "pairs", storage=storage)
+    assert len(WordPairs.read(tmp_path / "pairs").table) == 40
     trial = finished.plan.trials[0]
     Workshop(finished.plan, storage, Runtime()).run_trial(trial.key)
     StoredPlans(storage).write(finished.plan)

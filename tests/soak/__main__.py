@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from raxalign.corpora.phrases.rows import sentences
+from raxalign.corpora.phrasebook import sentences
 from raxalign.plan.load import open_grid
 from raxalign.plan.values.results import rows
 from raxalign.store.ledger import Ledger

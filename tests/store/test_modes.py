@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import save_file
 
 from raxalign.config.lock import Lock
-from raxalign.single.place import appearing
+from raxalign.single.place import OutFolder
 from raxalign.store.artifacts import ArtifactStore, as_umask_says
 from raxalign.store.files import files_of
 from raxalign.store.ledger import Ledger
@@ -61,7 +61,7 @@ def test_a_storage_has_them_on_every_file(tmp_path, umask):
 
 
 def test_an_export_and_a_lock_file_have_them(tmp_path, umask):
-    with appearing(tmp_path / "out" / "encoder") as partial:
+    with OutFolder(tmp_path / "out" / "encoder").appearing() as partial:
         private(partial)
     Lock(tmp_path / "out" / "grid.lock", {"a": "b"}).save()
     assert modes(tmp_path / "out") == wanted(tmp_path / "out", umask)

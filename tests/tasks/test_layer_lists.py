@@ -8,7 +8,7 @@ from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.transforms import Affine, Transform
 from raxalign.errors import RaxalignError
 from raxalign.measured import Measured
-from raxalign.pairing.schema import types_schema, write_types
+from raxalign.pairing.build import types_schema, write_types
 from raxalign.sample import of_layers
 from raxalign.tasks.vectors.frame import OnePass
 from tests.every import in_turn

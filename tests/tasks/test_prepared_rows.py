@@ -9,11 +9,11 @@ import torch
 from safetensors.torch import load_file
 
 from raxalign.caveats import Caveats
+from raxalign.corpora.text.words import Sentence
 from raxalign.encoders.models import pieces
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.pieces import Pieces
 from raxalign.errors import DataError
-from raxalign.running import Sentence
 from raxalign.tasks.answers.rows import (
     Answer,
     Question,

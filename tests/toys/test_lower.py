@@ -18,7 +18,7 @@ from raxalign.report.drawing import Series
 from raxalign.report.sections.curves import _front
 from raxalign.report.tables import as_text as tables_text
 from raxalign.report.tables import blocks
-from raxalign.single.model_card import scores_of
+from raxalign.single.model_card import CardScore
 from tests.report.material import leave_undrawn, part, write
 from tests.toys.lower import lower_grid
 
@@ -138,7 +138,7 @@ def test_a_front_is_of_the_smaller_values():
 
 def test_the_model_card_says_better_of_the_smaller_value(plan, ledger):
     trial = next(trial for trial in plan.trials if trial.method == "rotation")
-    found = {score.lang: score for score in scores_of(plan, ledger, trial)}["avg"]
+    found = {score.lang: score for score in CardScore.of_trial(plan, ledger, trial)}["avg"]
     assert (found.metric, found.verdict) == ("mean_rank", "better")
     assert found.lower
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from raxalign.catalog import catalog
 from raxalign.errors import RaxalignError
-from raxalign.methods.families.trained import TrainedParams
+from raxalign.methods.families.trained import TrainedMethod
 from raxalign.tasks.answers.task import SpanTask
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.classifiers.task import ClassificationTask
@@ -76,7 +76,7 @@ def test_all_that_trains_is_covered_by_this_file():
     assert sorted({name.split()[0] for name in TASKS}) == sorted(tasks)
     assert sorted(METHODS) == sorted(trained())
     of_weights = {"lora", "with_task"}
-    assert {*LOOP, *OF_METHODS, "epochs"} == set(TrainedParams.model_fields) - of_weights
+    assert {*LOOP, *OF_METHODS, "epochs"} == set(TrainedMethod.Params.model_fields) - of_weights
 
 
 @pytest.mark.parametrize("name", BEFORE)

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from raxalign.languages import language, spelled
+from raxalign.languages import spelled
 
 ListName = Literal["flores", "ntrex"]
 Codes = Mapping[str, str] | ListName
@@ -72,17 +72,6 @@ def lacking(dataset: str, languages: Iterable[str], codes: Codes) -> list[str]:
 def names_in(dataset: str) -> Mapping[str, str]:
     """Return all languages of a data set of the hub whose list is known: tag -> its own code."""
     return {tag: own for own, tag in lists()[dataset].items()}
-
-
-def opus_code(lang: str, codes: Mapping[str, str]) -> str:
-    """Return what OPUS calls a language: by `codes`; else the grid's code where it is one part of
-    two letters, or the shortest code with ``_`` (``de`` for ``deu_Latn``, ``pt_br``, ``zh_tw``).
-    """
-    given = own_code(lang, codes)
-    if given != lang or len(lang) == 2:
-        return given
-    tag = language(lang).tag
-    return {"zh-Hant": "zh_tw"}.get(tag, tag.lower().replace("-", "_"))
 
 
 def _of_list(lang: str, listed: Mapping[str, str]) -> str:

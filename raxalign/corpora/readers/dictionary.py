@@ -3,41 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from unicodedata import normalize
 
+from raxalign.corpora.readers.inspection import FileRead, Report, Translations, read_through
 from raxalign.corpora.readers.lines import opened, read_lines
 from raxalign.corpora.text.words import divide_at_blanks, look_up_form
 from raxalign.errors import DataError
+from raxalign.options.sources import LocalFile, Source
 
 _TELLING = 5
 _CLEARLY = 5
-
-
-def read_dictionary(path: Path, *, swap: bool = False) -> list[tuple[str, str]]:
-    """Return the entries (word of the other language, word of the pivot) in file order, repeated
-    ones included; blank lines are skipped.
-
-    Words are composed (NFC). Blanks and tabs divide them; other white space is part of them. `swap`
-    is for a file with the pivot's word first. Raises `DataError` with the line where there are not
-    two, and for a file without an entry.
-    """
-    entries = []
-    with opened(Path(path)) as file:
-        for number, line in enumerate(read_lines(file, path), 1):
-            words = divide_at_blanks(normalize("NFC", line))
-            if not words:
-                continue
-            if len(words) != 2:
-                told = f"{len(words)} word{'s'[: len(words) != 1]}"
-                rule = "an entry is two, divided by a space or a tab"
-                raise DataError(path, f"{told}; {rule}", line=number)
-            entries.append((words[1], words[0]) if swap else (words[0], words[1]))
-    if not entries:
-        raise DataError(path, "the dictionary has no entries")
-    return entries
 
 
 @dataclass(frozen=True)
@@ -51,12 +30,54 @@ class DictionaryFile:
     swap: bool
     entries: list[tuple[str, str]]
 
+    @staticmethod
+    def lines(path: Path, *, swap: bool = False) -> list[tuple[str, str]]:
+        """Return the entries (word of the other language, word of the pivot) in file order,
+        repeated ones included; blank lines are skipped.
+
+        Words are composed (NFC). Blanks and tabs divide them; other white space is part of them.
+        `swap` is for a file with the pivot's word first. Raises `DataError` with the line where
+        there are not two, and for a file without an entry.
+        """
+        entries = []
+        with opened(Path(path)) as file:
+            for number, line in enumerate(read_lines(file, path), 1):
+                words = divide_at_blanks(normalize("NFC", line))
+                if not words:
+                    continue
+                if len(words) != 2:
+                    told = f"{len(words)} word{'s'[: len(words) != 1]}"
+                    rule = "an entry is two, divided by a space or a tab"
+                    raise DataError(path, f"{told}; {rule}", line=number)
+                entries.append((words[1], words[0]) if swap else (words[0], words[1]))
+        if not entries:
+            raise DataError(path, "the dictionary has no entries")
+        return entries
+
+    @staticmethod
+    def inspected(
+        sources: Mapping[str, Mapping[str, Source]], pivot: str, *, swap: bool
+    ) -> Iterator[FileRead]:
+        """Read the local file called ``dictionary`` in each language's sources, where there is one;
+        `swap` is as in `lines`.
+        """
+        for lang, of_language in sources.items():
+            source = of_language.get("dictionary")
+            if isinstance(source, LocalFile):
+                entries = Translations(lang, pivot)
+
+                def read(_: Report, path: Path = source.path, found: Translations = entries) -> int:
+                    found.pairs.extend(DictionaryFile.lines(path, swap=swap))
+                    return len(found.pairs)
+
+                yield replace(read_through(source.path, read), translations=entries)
+
     @classmethod
     def read(cls, path: Path, langs: tuple[str, str], *, swap: bool) -> DictionaryFile:
-        """Read a file as `read_dictionary` does."""
+        """Read a file as `lines` does."""
         forms = (
             (look_up_form(src, langs[0]), look_up_form(tgt, langs[1]))
-            for src, tgt in read_dictionary(path, swap=swap)
+            for src, tgt in cls.lines(path, swap=swap)
         )
         return cls(path, langs, swap, list(dict.fromkeys(forms)))
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from raxalign.corpora.readers.columns import read_records
-from raxalign.corpora.readers.remote import Remote
 from raxalign.corpora.readers.repository import (
     COMMIT,
     HubUse,
+    Remote,
     Repository,
     first_line,
     is_gated,

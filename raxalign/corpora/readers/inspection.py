@@ -4,14 +4,12 @@ files are reported together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from raxalign.corpora.readers.dictionary import read_dictionary
 from raxalign.errors import DataError
-from raxalign.options.sources import LocalFile, Source
 
 KEPT = 20
 """Faults of one file that are kept; those beyond are counted."""
@@ -110,21 +108,3 @@ class LocalRows:
             return len(rows)
 
         return replace(read_through(self.path, count), translations=next(iter(kept), None))
-
-
-def read_dictionaries(
-    sources: Mapping[str, Mapping[str, Source]], pivot: str, *, swap: bool
-) -> Iterator[FileRead]:
-    """Read the local file called ``dictionary`` in each language's sources, where there is one;
-    `swap` is as in `read_dictionary`.
-    """
-    for lang, of_language in sources.items():
-        source = of_language.get("dictionary")
-        if isinstance(source, LocalFile):
-            entries = Translations(lang, pivot)
-
-            def read(_: Report, path: Path = source.path, found: Translations = entries) -> int:
-                found.pairs.extend(read_dictionary(path, swap=swap))
-                return len(found.pairs)
-
-            yield replace(read_through(source.path, read), translations=entries)

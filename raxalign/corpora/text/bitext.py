@@ -25,7 +25,7 @@ from raxalign.corpora.text.dataset import DatasetWriter, read_metadata, read_tab
 from raxalign.corpora.text.sentences import cells, sentence_chunks, sentence_columns
 from raxalign.corpora.text.words import (
     Segmentation,
-    Tokenize,
+    Sentence,
     character_class,
     clean,
     describe,
@@ -38,7 +38,6 @@ from raxalign.corpora.text.words import (
 from raxalign.errors import DataError
 from raxalign.languages import language
 from raxalign.lazy import pa
-from raxalign.running import Sentence
 
 ELSEWHERE = "overlapping_elsewhere"
 """The count of training pairs whose pivot side is held out for another language."""
@@ -107,8 +106,7 @@ def without_overlap(
             yield pair
 
 
-WORDS, OWN_WORDS = "words", "own"
-"""Metadata of a dataset whose words are those of the corpus: no tokeniser made any."""
+_WORDS, _OWN = "words", "own"  # metadata of a dataset, see `has_own_words`
 BATCH_ROWS = 1000
 CHARACTERS = 4
 """How many characters (syllables of Tibetan) are a word to `max_words`. Thai news has 3.5 for each
@@ -172,6 +170,58 @@ class SplitCorpus:
     pivot: str
     split: tuple[int, int]
 
+    def write_heldout(self, options: BitextOptions, folder: Path) -> dict[str, Any]:
+        """Write the test side to `<folder>/data` and the dev side to `<folder>/dev`, in file order;
+        returns notes, with counts per part.
+
+        Raises `DataError` where the corpus is shorter than its split, or a side has no sentence
+        pair left.
+        """
+        cleaner, dev = Cleaner(self, options), self.split[1]
+        cleaner.read_last(sum(self.split))
+        heldout = cleaner.heldout()
+        all_counts = {}
+        for part, name, pairs in (("test", "data", heldout[dev:]), ("dev", "dev", heldout[:dev])):
+            counts: Counter[str] = Counter(lines=len(pairs), blank=0, kept=0)
+            rows = cleaner.clean(pairs, counts, training=False)
+            cleaner.write(folder / name, part, rows, counts)
+            if pairs and not counts["kept"]:
+                raise cleaner.error(
+                    f"no sentence pair of the {part} side is left ({shown(counts)})"
+                )
+            all_counts[part] = dict(counts)
+        return {**cleaner.notes(), "counts": all_counts}
+
+    def write_training(
+        self,
+        sentences: int,
+        options: BitextOptions,
+        folder: Path,
+        elsewhere: Sequence[Path] = (),
+    ) -> dict[str, Any]:
+        """Write the last `sentences` clean pairs before dev to `<folder>/data`, nearest to dev
+        first; with ``training_from: start`` the first ones of the corpus, in file order. Returns
+        notes, with counts.
+
+        With ``overlap: drop``, a pair is left out that shares a normalised side with a held-out
+        line, whose pivot side is held out for another language (`elsewhere` are the folders that
+        `write_heldout` filled for those), or that is a repetition of a pair that was written.
+        Raises `TooShort` where there are fewer than `sentences` (``shortage: refuse``), or none at
+        all.
+        """
+        cleaner = Cleaner(self, options, _pivot_sides(elsewhere))
+        backwards = options.training_from == "end"
+        cleaner.read_last(sum(self.split) + backwards * (sentences + sentences // 4 + 1000))
+        counts = cleaner.write_training(sentences, folder)
+        if backwards and counts["kept"] < sentences and len(cleaner.last) < cleaner.total:
+            cleaner.read_last(None)
+            counts = cleaner.write_training(sentences, folder)
+        _require_enough(cleaner, sentences, counts)
+        return {
+            **cleaner.notes(),
+            "counts": {"training": dict(counts), "corpus_lines": cleaner.total},
+        }
+
 
 class Cleaner:
     """Reads, cleans and writes the sentence pairs of one corpus and one language pair.
@@ -192,7 +242,7 @@ class Cleaner:
         self.last: deque[SentencePair] = deque()
         self.total = 0
         self._has_links, self._has_tokenized = False, False
-        self._tokenizers: dict[str, Tokenize] = {}
+        self._tokenizers: dict[str, Callable[[str], list[str]]] = {}
 
     def read_last(self, size: int | None) -> None:
         """Go through the corpus and keep its last `size` pairs; all of them for None."""
@@ -332,7 +382,7 @@ class Cleaner:
             write_rows(writer, rows)
             writer.metadata["counts"] = dict(counts)
             if not self._has_tokenized:
-                writer.metadata[WORDS] = OWN_WORDS
+                writer.metadata[_WORDS] = _OWN
 
     def notes(self) -> dict[str, Any]:
         """Return what a manifest records besides counts, once the text is written."""
@@ -348,6 +398,13 @@ class Cleaner:
         """Return an error that names the corpus by its first place."""
         place = next(iter(self.source.inputs.locations.values()), self.name)
         return kind(place, f"{self.source.lang}-{self.source.pivot}: {problem}", remedy=remedy)
+
+
+def has_own_words(metadata: Mapping[str, Any], *, unknown: bool = False) -> bool:
+    """Return whether the words of a dataset are those of the corpus, so that no tokeniser made any;
+    `unknown` where the metadata does not record it.
+    """
+    return metadata[_WORDS] == _OWN if _WORDS in metadata else unknown
 
 
 def write_rows(writer: DatasetWriter, rows: Iterable[Row]) -> None:
@@ -379,54 +436,6 @@ def _basic_tokenizer() -> tuple[Any, Any]:
     from tokenizers.pre_tokenizers import BertPreTokenizer
 
     return BertNormalizer(lowercase=False, strip_accents=False), BertPreTokenizer()
-
-
-def write_heldout(source: SplitCorpus, options: BitextOptions, folder: Path) -> dict[str, Any]:
-    """Write the test side to `<folder>/data` and the dev side to `<folder>/dev`, in file order;
-    returns notes, with counts per part.
-
-    Raises `DataError` where the corpus is shorter than its split, or a side has no sentence pair
-    left.
-    """
-    cleaner, dev = Cleaner(source, options), source.split[1]
-    cleaner.read_last(sum(source.split))
-    heldout = cleaner.heldout()
-    all_counts = {}
-    for part, name, pairs in (("test", "data", heldout[dev:]), ("dev", "dev", heldout[:dev])):
-        counts: Counter[str] = Counter(lines=len(pairs), blank=0, kept=0)
-        rows = cleaner.clean(pairs, counts, training=False)
-        cleaner.write(folder / name, part, rows, counts)
-        if pairs and not counts["kept"]:
-            raise cleaner.error(f"no sentence pair of the {part} side is left ({shown(counts)})")
-        all_counts[part] = dict(counts)
-    return {**cleaner.notes(), "counts": all_counts}
-
-
-def write_training(
-    source: SplitCorpus,
-    sentences: int,
-    options: BitextOptions,
-    folder: Path,
-    elsewhere: Sequence[Path] = (),
-) -> dict[str, Any]:
-    """Write the last `sentences` clean pairs before dev to `<folder>/data`, nearest to dev first;
-    with ``training_from: start`` the first ones of the corpus, in file order. Returns notes, with
-    counts.
-
-    With ``overlap: drop``, a pair is left out that shares a normalised side with a held-out line,
-    whose pivot side is held out for another language (`elsewhere` are the folders that
-    `write_heldout` filled for those), or that is a repetition of a pair that was written. Raises
-    `TooShort` where there are fewer than `sentences` (``shortage: refuse``), or none at all.
-    """
-    cleaner = Cleaner(source, options, _pivot_sides(elsewhere))
-    backwards = options.training_from == "end"
-    cleaner.read_last(sum(source.split) + backwards * (sentences + sentences // 4 + 1000))
-    counts = cleaner.write_training(sentences, folder)
-    if backwards and counts["kept"] < sentences and len(cleaner.last) < cleaner.total:
-        cleaner.read_last(None)
-        counts = cleaner.write_training(sentences, folder)
-    _require_enough(cleaner, sentences, counts)
-    return {**cleaner.notes(), "counts": {"training": dict(counts), "corpus_lines": cleaner.total}}
 
 
 def _require_enough(cleaner: Cleaner, sentences: int, counts: Mapping[str, int]) -> None:

@@ -9,24 +9,21 @@ import re
 import statistics
 import unicodedata
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from typing import ClassVar
 
 from raxalign.corpora.base import SentencePair
-from raxalign.corpora.phrases.rows import LANGS, sentences
+from raxalign.corpora.phrasebook import LANGS, sentences
 from raxalign.corpora.text.words import ESCAPED, ESCAPES, clean, is_escaped
 from raxalign.languages import language, spelled
 
-GLANCE = 1000
-"""Sentence pairs that are looked at where a file is not read to its end."""
 _WINDOW = 500  # neighbouring pairs whose lengths are compared at a time
 _FEW = 30  # pairs that show nothing
 _HALF, _NEARLY_ALL = 0.5, 0.9  # shares of pairs that are not as they should be
 _CLEARLY = 6.0  # standard errors between two correlations: no real text of one in 1e8 windows
 _SHARE = 0.05  # of the windows of a file: a few may be of pairs that are shifted in the original
-SIDES_GLANCE = 200
-"""Sentence pairs that are looked at for which side is which."""
 _FREQUENT, _SENTENCES = 25, 120  # words of a profile, and sentences that are counted for it
 _PLAIN = 0.08  # of real text in a language about a fifth are words of its profile
 _TIMES = 2.0  # French has half as many of the words of Spanish as Spanish itself
@@ -47,6 +44,11 @@ class Parallel:
     A file that has lost a line pairs each sentence with the neighbour of its translation. Lengths
     show it in any two languages: those of translations go together, those of neighbours do not.
     """
+
+    GLANCE: ClassVar = 1000
+    """Sentence pairs that are looked at where a file is not read to its end."""
+    SIDES_GLANCE: ClassVar = 200
+    """Sentence pairs that are looked at for which side is which."""
 
     lang: str
     pivot: str
@@ -125,20 +127,28 @@ def _correlation(one: list[float], other: list[float]) -> float:
     return max(-0.999, min(0.999, statistics.correlation(one, other)))
 
 
-def swapped(pairs: Iterable[tuple[str, str]], lang: str, pivot: str) -> str | None:
+def swapped(
+    pairs: Iterable[tuple[str, str]],
+    lang: str,
+    pivot: str,
+    text: Callable[[], Sequence[tuple[str, str]]] = tuple,
+) -> str | None:
     """Return why the two sides of translations, the first in `lang`, seem to be swapped; None where
     they do not.
 
     Letters of another script show it, and the most frequent words of a language that the phrasebook
-    speaks.
+    speaks; or else the words of `text`, which gives sentence pairs of the same languages.
     """
     found = list(pairs)
     source, target = [own for own, _ in found], [other for _, other in found]
-    return (
+    why = (
         _by_script(source, target, lang, pivot)
         or _by_words(pivot, target, source, lang)
         or _by_words(lang, source, target, pivot)
     )
+    if why is None and (known := text()):
+        why = crossed(found, (lang, pivot), vocabularies(known))
+    return why
 
 
 def _by_script(source: Sequence[str], target: Sequence[str], lang: str, pivot: str) -> str | None:

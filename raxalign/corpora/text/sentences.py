@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from itertools import repeat
 from typing import Any
 
+from raxalign.corpora.text.words import Sentence
 from raxalign.errors import DataError
 from raxalign.lazy import pa
-from raxalign.running import Sentence
 
 
 def words_type() -> pa.DataType:

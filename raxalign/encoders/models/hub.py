@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
-from raxalign.corpora.readers.remote import Remote
 from raxalign.corpora.readers.repository import (
     COMMIT,
     HubUse,
+    Remote,
     Repository,
     causes,
     first_line,

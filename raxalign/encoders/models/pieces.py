@@ -26,10 +26,10 @@ from raxalign.caveats import Caveats
 from raxalign.children import child_environment
 from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import sentence_chunks
+from raxalign.corpora.text.words import Sentence, in_text, unspaced_letter
 from raxalign.errors import DataError, RaxalignError
 from raxalign.languages import is_code
 from raxalign.lazy import np, pc
-from raxalign.running import Sentence, in_text, unspaced_letter
 
 CHUNK = 4096  # sentences tokenised by one call: bounds what the tokenizer's objects take
 _READ = 8192  # sentences of a file that are tokenised together

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sized
+from collections.abc import Callable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
@@ -13,6 +13,8 @@ from pydantic import Field, model_validator
 from raxalign.corpora.readers.inspection import FileRead
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.masking import MaskedWords, Masks
+from raxalign.encoders.models.rows import Packed, Rows
 from raxalign.encoders.models.sentence_config import trained_config
 from raxalign.encoders.models.trained_weights import (
     AdapterOption,
@@ -26,17 +28,20 @@ from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.extras import require
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
+from raxalign.methods.families.rows import Bitexts
 from raxalign.options.params import LATER, BaseParams, Removed
 from raxalign.train.chance import Stream, mix
 from raxalign.train.loop import Fitted, KeepBest, fit
-from raxalign.train.objective import DevLoss, Objective
-from raxalign.train.options import LoopOptions, TrainSettings
+from raxalign.train.objective import DevLoss, Objective, Step
+from raxalign.train.options import (
+    NO_OPTION,
+    Epochs,
+    LearningRate,
+    LoopOptions,
+    TrainSettings,
+    Warmup,
+)
 from raxalign.train.runtime import Runtime
-
-Folders = Mapping[str, Path]
-"""Language -> the folder of its dataset."""
-Profiles = Mapping[str, Mapping[str, Any]]
-"""Profile -> option (YAML name) -> the value that it has where none is given."""
 
 
 class WithTask(BaseParams):
@@ -66,35 +71,6 @@ _PAPERS = (
 )
 
 
-class TrainedParams(Method.Params, LoopOptions):
-    """The options that every training of an encoder has."""
-
-    freeze: Annotated[Freeze, LATER] = "none"
-    lora: Annotated[AdapterOption, LATER] = "none"
-    selection: Annotated[Literal["none", "dev"], LATER] = "none"
-    """Which weights are kept: the last ones (`none`), or those of the step with the lowest loss on
-    the dev part of the corpus (`dev`), measured after each epoch and at the end.
-    """
-    with_task: Annotated[Literal["none"] | WithTask, LATER] = "none"
-    """A task of the grid that is trained in the same training, which then leaves the aligned
-    encoder and the task's model; a mapping, or `none`.
-    """
-
-    removed: ClassVar = {
-        "select_every": Removed("leave it out: the loss is measured after each epoch", default=0),
-    }
-
-    @model_validator(mode="after")
-    def _selects_once(self) -> Self:
-        joint = self.with_task != "none" and self.with_task.schedule != "before"
-        if joint and self.selection == "dev":
-            raise ValueError(
-                "selection: dev: with `with_task` the task's own `selection` chooses the weights",
-                "leave `selection` out here",
-            )
-        return self
-
-
 RowsT = TypeVar("RowsT", bound=Sized)
 
 
@@ -109,9 +85,41 @@ class TrainedMethod(Method, Generic[RowsT]):
     reads: ClassVar[Literal["links", "bitext", "text"]]
     predicts: ClassVar[bool] = False
     """Whether it trains the masked-LM head, too."""
-    profiles: ClassVar[Profiles] = {}
+    profiles: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """Profile -> option (YAML name) -> the value that it has where none is given."""
 
-    params: TrainedParams
+    class Params(Method.Params, LoopOptions):
+        """The options that every training of an encoder has."""
+
+        freeze: Annotated[Freeze, LATER] = "none"
+        lora: Annotated[AdapterOption, LATER] = "none"
+        selection: Annotated[Literal["none", "dev"], LATER] = "none"
+        """Which weights are kept: the last ones (`none`), or those of the step with the lowest loss
+        on the dev part of the corpus (`dev`), measured after each epoch and at the end.
+        """
+        with_task: Annotated[Literal["none"] | WithTask, LATER] = "none"
+        """A task of the grid that is trained in the same training, which then leaves the aligned
+        encoder and the task's model; a mapping, or `none`.
+        """
+
+        removed: ClassVar = {
+            "select_every": Removed(
+                "leave it out: the loss is measured after each epoch", default=0
+            ),
+        }
+
+        @model_validator(mode="after")
+        def _selects_once(self) -> Self:
+            joint = self.with_task != "none" and self.with_task.schedule != "before"
+            if joint and self.selection == "dev":
+                raise ValueError(
+                    "selection: dev: with `with_task` the task's own `selection` chooses the"
+                    " weights",
+                    "leave `selection` out here",
+                )
+            return self
+
+    params: Params
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -264,7 +272,9 @@ class TrainedMethod(Method, Generic[RowsT]):
         return self.read(encoder, inputs, {lang: folders[lang] for lang in languages})
 
     @abstractmethod
-    def read(self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Folders) -> RowsT:
+    def read(
+        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
+    ) -> RowsT:
         """Return the rows that are trained on, in pieces by the encoder's tokenizer. `folders` are
         those of the inputs that `needs` asks for, or of the dev part, by language.
         """
@@ -276,6 +286,16 @@ class TrainedMethod(Method, Generic[RowsT]):
     @abstractmethod
     def objective(self, encoder: TransformerEncoder, rows: RowsT, seed: int) -> Objective:
         """Return what is minimised over the rows; `seed` is that of the training."""
+
+    def read_pairs(
+        self, encoder: TransformerEncoder, folders: Mapping[str, Path], pivot: str
+    ) -> Bitexts:
+        """Return the sentence pairs of all languages of which the params, which have `min_pieces`,
+        `max_pieces` and `max_length`, allow the length.
+        """
+        resolved = self.resolved()
+        allowed = resolved["min_pieces"], resolved["max_pieces"] or None
+        return Bitexts.read(encoder, folders, pivot, resolved["max_length"], allowed)
 
     def n_rows(self, rows: RowsT) -> int:
         """Return the number of rows that an epoch has."""
@@ -337,3 +357,63 @@ def losses(fitted: Fitted) -> dict[str, object]:
         kept = fitted.selected
         notes |= {"selected_step": kept, "dev_loss": dict(fitted.scores)[kept]}
     return notes
+
+
+class MaskedLM(MaskedWords, Generic[RowsT]):
+    """Predicts masked pieces of `batch_of(rows, step)`, row r of it from ``step.rows[r]``."""
+
+    def __init__(
+        self,
+        encoder: TransformerEncoder,
+        rows: RowsT,
+        batch_of: Callable[[RowsT, Step], Rows],
+        mask_share: float,
+    ) -> None:
+        super().__init__(encoder, mask_share)
+        self.rows, self.batch_of = rows, batch_of
+
+    def batch(self, step: Step) -> Rows:
+        """Return the rows of the global batch."""
+        return self.batch_of(self.rows, step)
+
+    def lay_out(self, rows: Rows, masks: Masks) -> Packed:
+        """Return some rows as the encoder reads them."""
+        found: Packed = self.encoder.lay_out([masks.applied(rows)])
+        return found
+
+
+class MaskedLMMethod(TrainedMethod[RowsT]):
+    """Trains by masked language modelling alone."""
+
+    class Params(TrainedMethod.Params):
+        """The options of a training by masked language modelling (Pan et al. 2021), with AdamW and
+        a weight decay of 0.01. Rows are sentences unless a subclass says otherwise.
+        """
+
+        mask_share: float = Field(0.15, gt=0, lt=1)
+        """Share of the pieces, special ones apart, that are masked per batch: 80 % by the mask, 10
+        % by random pieces, 10 % by themselves.
+        """
+        learning_rate: LearningRate[float] = 3e-5
+        batch_size: int = Field(128, ge=1)
+        """Sentences per training step, counted over all languages together."""
+        epochs: Epochs = 10
+        warmup: Warmup[float] = 0.1
+        optimizer: ClassVar = {"weight_decay": 0.01}
+        removed: ClassVar = {"weight_decay": Removed(NO_OPTION, 0.01)}
+        max_length: int = Field(128, ge=8)
+        """Largest number of pieces per row, special ones included; longer rows are cut."""
+
+    params: Params
+
+    def objective(self, encoder: TransformerEncoder, rows: RowsT, seed: int) -> MaskedLM[RowsT]:  # noqa: ARG002
+        """Return the prediction of masked pieces."""
+        return MaskedLM(encoder, rows, self.batch_of, self.params.mask_share)
+
+    @abstractmethod
+    def batch_of(self, rows: RowsT, step: Step) -> Rows:
+        """Return the rows of a global batch."""
+
+    def counts(self, rows: RowsT) -> dict[str, object]:
+        """Return the number of rows too."""
+        return {"rows": self.n_rows(rows), **super().counts(rows)}

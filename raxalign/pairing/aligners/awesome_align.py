@@ -13,16 +13,16 @@ import numpy as np
 from pydantic import Field
 
 from raxalign.arrays import Ints
+from raxalign.corpora.text.words import spaced_out
 from raxalign.encoders.models.pieces import token_batches
 from raxalign.encoders.models.rows import RowSource
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.lazy import torch
-from raxalign.pairing.aligners.base import AlignerInputs, Links
-from raxalign.pairing.similar.aligner import SimilarityAligner
+from raxalign.pairing.aligners.base import AlignerInputs, SimilarityAligner
+from raxalign.pairing.links import Links
 from raxalign.pairing.words import Words
-from raxalign.running import spaced_out
 
 CHUNK = 4096
 """Sentence pairs whose pieces are in memory together."""

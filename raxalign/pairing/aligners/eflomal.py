@@ -23,8 +23,8 @@ from raxalign.children import child_environment
 from raxalign.errors import DependencyError, RaxalignError, TransientError
 from raxalign.lazy import pa, pc
 from raxalign.options.params import Removed
-from raxalign.pairing.aligners.base import LOWERCASE, AlignerInputs, Links, WordAligner
-from raxalign.pairing.pharaoh import read_links
+from raxalign.pairing.aligners.base import AlignerInputs, WordAligner
+from raxalign.pairing.links import Links
 from raxalign.pairing.words import Words
 
 _PROGRAM, _AT_ONCE = "eflomal-align", 8192  # sentences that are written at once
@@ -65,7 +65,7 @@ class Eflomal(WordAligner):
             "samplers": Removed("leave it out: there are three samplers", 3),
             "null_prior": Removed("leave it out: the prior of no link is 0.2", 0.2),
         }
-        lowercase: bool = Field(True, description=LOWERCASE)
+        lowercase: bool = Field(True, description=WordAligner.LOWERCASE)
 
     params: Params
 
@@ -169,7 +169,7 @@ def _failure(code: int, output: str) -> RaxalignError:
 
 
 def _read_output(path: Path, n: int) -> Links:
-    links = read_links(path) if path.exists() else Links.of([])
+    links = Links.read(path) if path.exists() else Links.of([])
     if len(links) != n:
         raise RaxalignError(
             f"{_PROGRAM} wrote {path.name} links of {len(links)} sentence pairs, {n} were given; is"

@@ -22,7 +22,8 @@ from pydantic import Field
 from raxalign.arrays import Floats, Int32s, Ints, offsets_of
 from raxalign.lazy import np
 from raxalign.options.params import Removed
-from raxalign.pairing.aligners.base import LOWERCASE, AlignerInputs, Links, WordAligner
+from raxalign.pairing.aligners.base import AlignerInputs, WordAligner
+from raxalign.pairing.links import Links
 from raxalign.pairing.words import Words
 
 ITERATIONS = 5
@@ -433,7 +434,7 @@ class FastAlign(WordAligner):
         equations.
         """
 
-        lowercase: bool = Field(True, description=LOWERCASE)
+        lowercase: bool = Field(True, description=WordAligner.LOWERCASE)
         profile: Literal["released", "sane"] = "sane"
         """How the tension is estimated: by the paper's equations (`sane`), or as the authors'
         program does (`released`).

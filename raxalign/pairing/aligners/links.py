@@ -13,8 +13,8 @@ from raxalign.errors import DataError, RaxalignError
 from raxalign.lazy import np
 from raxalign.options.params import Removed
 from raxalign.options.sources import DataPath, LocalFile, Source, expand_path
-from raxalign.pairing.aligners.base import AlignerInputs, Links, WordAligner
-from raxalign.pairing.pharaoh import read_marked
+from raxalign.pairing.aligners.base import AlignerInputs, WordAligner
+from raxalign.pairing.links import Links
 from raxalign.pairing.words import Words
 
 _NOT_OWN = (
@@ -115,7 +115,7 @@ class GivenLinks(WordAligner):
         """The links of the lines `ids` by 0-based (source, target) positions, unwanted ones left
         out; lines of sentences that were dropped are passed over.
         """
-        links, _ = read_marked(path)
+        links, _ = Links.read_marked(path)
         needed, first = int(ids.max(initial=-1)) + 1, np.int32(self.params.first)
         if needed > len(links):
             fault = f"has {len(links)} lines, the corpus has at least {needed}"
@@ -136,4 +136,4 @@ class GivenLinks(WordAligner):
 
 
 def _lines(path: Path, _: Report) -> int:
-    return len(read_marked(path)[0])
+    return len(Links.read_marked(path)[0])

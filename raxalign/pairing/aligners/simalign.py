@@ -11,16 +11,16 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal, final
 
 from raxalign.arrays import offsets_of
+from raxalign.corpora.text.words import spaced_out
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.pieces import token_batches
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
 from raxalign.options.params import Removed
-from raxalign.pairing.aligners.base import AlignerInputs, Links
-from raxalign.pairing.similar.aligner import SimilarityAligner
+from raxalign.pairing.aligners.base import AlignerInputs, SimilarityAligner
+from raxalign.pairing.links import Links
 from raxalign.pairing.words import Words
-from raxalign.running import spaced_out
 
 ALPHA = 0.9
 """What the similarities of words with a link are multiplied by in later passes of `itermax`."""

@@ -11,7 +11,8 @@ from pydantic import Field
 from raxalign.arrays import offsets_of
 from raxalign.lazy import np, pa
 from raxalign.options.params import Removed
-from raxalign.pairing.aligners.base import LOWERCASE, AlignerInputs, Links, WordAligner
+from raxalign.pairing.aligners.base import AlignerInputs, WordAligner
+from raxalign.pairing.links import Links
 from raxalign.pairing.words import Words
 
 
@@ -53,7 +54,7 @@ class Thot(WordAligner):
             "length": Removed("leave it out: there are fewer iterations for more sentences", 1.0),
             "samplers": Removed("leave it out: there are three samplers", 3),
         }
-        lowercase: bool = Field(True, description=LOWERCASE)
+        lowercase: bool = Field(True, description=WordAligner.LOWERCASE)
         seed: int = Field(default=0, ge=0, lt=2**31)
         """Seed of the samplers."""
 

@@ -216,7 +216,7 @@ def pivot_tags(plan: Plan, predictions: StoredPredictions) -> tuple[str, Tagger]
     or of each form the most frequent one in the sentences that a task of universal parts of speech
     was evaluated on; None where there are neither.
     """
-    from raxalign.corpora.phrases.rows import sentences
+    from raxalign.corpora.phrasebook import sentences
     from raxalign.tasks.taggers.task import UPOS
 
     books = [

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from raxalign.arrays import offsets_of
 from raxalign.caveats import Caveats
-from raxalign.corpora.phrases.rows import read
+from raxalign.corpora.phrasebook import read
 from raxalign.corpora.readers.hub import check_columns, load_rows
 from raxalign.corpora.readers.inspection import Report, refuse
 from raxalign.encoders.models.pieces import Pieces, TextPieces, map_array

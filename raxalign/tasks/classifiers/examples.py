@@ -21,10 +21,10 @@ from raxalign.corpora.readers.columns import read_columns, read_objects
 from raxalign.corpora.readers.hub import check_columns
 from raxalign.corpora.readers.inspection import Refusals, Report, refuse
 from raxalign.corpora.text.dataset import DatasetWriter, read_metadata, read_table
+from raxalign.corpora.text.words import Sentence
 from raxalign.encoders.models.pieces import Pieces, write_pieces
 from raxalign.errors import DataError
 from raxalign.languages import same_language
-from raxalign.running import Sentence
 from raxalign.tasks.classifiers.task import ROLES, LabelScheme, Role
 from raxalign.tasks.transfer.params import CodeSwitching, HubSet, Split
 from raxalign.tasks.transfer.rows import LazyList, TaskRows, left_out, read_pieces

@@ -18,7 +18,7 @@ from torch import nn
 from raxalign.arrays import Ints, offsets_of
 from raxalign.corpora.readers.columns import read_objects, read_records
 from raxalign.corpora.readers.inspection import FileRead, Refusals, Report, read_through, refuse
-from raxalign.corpora.text.words import tokenize, within_text
+from raxalign.corpora.text.words import Sentence, in_text, tokenize, within_text
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.pieces import Pieces, token_batches
 from raxalign.encoders.models.rows import Packed, RowSource
@@ -27,7 +27,6 @@ from raxalign.encoders.models.transformer import evaluating
 from raxalign.errors import DataError
 from raxalign.lazy import pa
 from raxalign.options.sources import differs_by_language
-from raxalign.running import Sentence, in_text
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.classifiers.examples import (
     Example,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from raxalign.arrays import Ints
-from raxalign.corpora.phrases.rows import read
+from raxalign.corpora.phrasebook import read
 from raxalign.lazy import np
 from raxalign.measured import share
 from raxalign.options.params import LATER, Removed

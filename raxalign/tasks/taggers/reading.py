@@ -30,13 +30,13 @@ from raxalign.corpora.readers.lines import read_lines
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.corpora.text.sentences import cells as cells_of
 from raxalign.corpora.text.sentences import sentence_columns
+from raxalign.corpora.text.words import Sentence
 from raxalign.encoders.models.pieces import Pieces, map_array, write_pieces
 from raxalign.encoders.models.rows import RowSource
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
 from raxalign.languages import is_code
 from raxalign.lazy import np, pa
-from raxalign.running import Sentence
 from raxalign.tasks.taggers.task import ENTITIES, UNIVERSAL, TagScheme, in_brackets, listed
 from raxalign.tasks.transfer.params import HubSet
 from raxalign.tasks.transfer.rows import TaskRows, left_out, prepared_rows, read_pieces

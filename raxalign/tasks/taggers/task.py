@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, Field
 
 from raxalign.arrays import Ints
-from raxalign.corpora.phrases.rows import tagged
+from raxalign.corpora.phrasebook import tagged
 from raxalign.encoders.models.vectors import layer_ends, parse_layers
 from raxalign.lazy import np
 from raxalign.measured import share

@@ -396,7 +396,7 @@ class Splits:
             found = sets[name].at(self.inputs.digests.get(f"{name}/{lang}"))
             return self.head.read_hub(found, split)
         if self.params.data == "phrasebook":
-            from raxalign.corpora.phrases.rows import LANGS
+            from raxalign.corpora.phrasebook import LANGS
 
             source = f"phrasebook/{lang}:{split}"
             return self.head.read_phrasebook(split, spelled(lang, LANGS) or lang, source)

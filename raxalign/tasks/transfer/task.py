@@ -343,7 +343,7 @@ class TransferTask(Task):
             return [f"data: {self.listed} has no {lacks}; {remedy}"] if lacks else []
         if self.params.data != "phrasebook":
             return []
-        from raxalign.corpora.phrases.rows import LANGS, held
+        from raxalign.corpora.phrasebook import LANGS, held
 
         if not held(self.name) and "phrasebook" not in vars(type(self)):  # the class makes none
             return ["data: phrasebook has no rows for this task; name files, or a set of the hub"]

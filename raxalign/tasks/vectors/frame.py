@@ -28,7 +28,7 @@ from raxalign.measured import Measured
 from raxalign.options.params import Removed
 from raxalign.options.sources import LocalFile
 from raxalign.sample import Sample, clusters_of, column, units_of
-from raxalign.similarity.measures import MEASURES, TEMPERATURE, idle_options
+from raxalign.similarity.measures import MEASURES, TEMPERATURE
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, means
 from raxalign.train.runtime import Runtime
 
@@ -220,7 +220,7 @@ OwnPooling = SentencePooling | Literal["own"]
 _EVERY = "; ".join(f"`{name}`, {entry.about}" for name, entry in MEASURES.items())
 WORD_MEASURE = f"Measure by which the nearest words are found: {_EVERY}."
 SENTENCE_MEASURE = f"Measure by which the nearest sentences are found: {_EVERY}."
-*_FIRST, _LAST = (f"`{name}`" for name in MEASURES if "k" not in idle_options(name))
+*_FIRST, _LAST = (f"`{name}`" for name in MEASURES if "k" not in MEASURES[name].idle)
 NEIGHBORS = (
     f"Number of nearest vectors in a hubness term, of {', '.join(_FIRST)} and {_LAST}; the other"
     " measures have none."
@@ -294,7 +294,7 @@ class VectorTask(Task):
 
     def idle(self) -> set[str]:
         """Return the params that others' values make idle: what the measure does not read."""
-        return idle_options(self.resolved()["measure"])
+        return MEASURES[self.resolved()["measure"]].idle
 
     def canonical(self) -> dict[str, Any]:
         """Return the params without idle ones."""

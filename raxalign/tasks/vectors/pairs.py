@@ -13,7 +13,8 @@ from raxalign.corpora.text.sentences import read_sentences
 from raxalign.corpora.text.words import look_up_form
 from raxalign.errors import DataError
 from raxalign.lazy import np
-from raxalign.pairing.schema import links_of, read_types
+from raxalign.pairing.build import read_types
+from raxalign.pairing.links import Links
 from raxalign.tasks.transfer.rows import unit
 
 
@@ -123,7 +124,7 @@ def read_linked_words(folder: Path) -> LinkedWords:
     """Read a dataset of word pairs. Raises `DataError` for links beyond their sentence."""
     table = read_table(folder)
     src, tgt = (SideWords(read_sentences(table, side)) for side in ("src", "tgt"))
-    links = links_of(table)
+    links = Links.of_table(table)
     row, words = links.rows(), []
     for side, place in ((src, links.src), (tgt, links.tgt)):
         lengths = np.diff(side.offsets)[row]

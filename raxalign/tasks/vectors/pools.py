@@ -15,14 +15,11 @@ from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
 from raxalign.similarity.measures import (
+    MEASURES,
     Measure,
     Scaled,
     Terms,
     hubness,
-    idle_options,
-    scaled,
-    scored,
-    softmax_terms,
 )
 from raxalign.tasks.vectors.pairs import SentencePairs
 from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
@@ -58,7 +55,7 @@ class Nearness:
         """The options that the measure does not read."""
         if self.measure == "nnn":
             return set()
-        return {"k"} if self.measure == "qb_norm" else idle_options(self.measure)
+        return {"k"} if self.measure == "qb_norm" else MEASURES[self.measure].idle
 
 
 @dataclass(frozen=True)
@@ -79,7 +76,7 @@ class Querybank:
         if near.measure == "nnn":
             return cls(ALPHA * hubness(candidates_CH, bank_BH, near.k), nearest_C)
         terms = [
-            softmax_terms(block @ bank_BH.T) / 2 for block in torch.split(candidates_CH, _BANK_ROWS)
+            Terms.softmax(block @ bank_BH.T) / 2 for block in torch.split(candidates_CH, _BANK_ROWS)
         ]
         for block in torch.split(bank_BH, _BANK_ROWS):
             nearest_C[(block @ candidates_CH.T).argmax(1)] = True
@@ -176,7 +173,7 @@ class Pool:
     def _sides(self) -> tuple[Scaled, Terms]:
         """What all searches multiply, and what scores take besides products."""
         near, measure = self.near, cast("Measure", self.near.measure)
-        sides = scaled(self.vectors, self.vectors, "cosine" if near.has_bank else measure)
+        sides = Scaled.of(self.vectors, self.vectors, "cosine" if near.has_bank else measure)
         return sides, sides.terms(sides.candidates, near.k, apart=True)
 
     def of_language(self, lang: str) -> torch.Tensor:
@@ -238,7 +235,8 @@ class Pool:
         nearest = [np.empty((0, min(NEAREST, count)), dtype=np.int64)]
         last = [np.empty(0, dtype=np.float64)]
         for places in torch.split(torch.from_numpy(queries).to(device), _ROWS):
-            scores_BC = scored(sides.queries[places], sides.candidates, terms, places)
+            products_BC = sides.queries[places] @ sides.candidates.T
+            scores_BC = terms.applied(products_BC, places)
             scores_BC = scores_BC.scatter(1, places[:, None], -torch.inf)  # none finds itself
             scores_BC = scores_BC if bank is None else bank.weigh(scores_BC)
             nearest.append(scores_BC.topk(min(NEAREST, count)).indices.cpu().numpy())

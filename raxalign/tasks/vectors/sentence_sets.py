@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import Field
 
 from raxalign.catalog import catalog
-from raxalign.corpora.base import CODES, CorpusInputs, FileCorpus
+from raxalign.corpora.base import CorpusInputs, FileCorpus
 from raxalign.corpora.readers.codes import Codes, ListName, own_code
 from raxalign.corpora.readers.hub import check_columns
 from raxalign.corpora.readers.inspection import LocalRows
@@ -51,7 +51,7 @@ class SentenceFiles(BaseParams):
         )
     }
     codes: Annotated[dict[str, str] | ListName, LATER] = Field(
-        default_factory=dict, description=CODES.format("files'")
+        default_factory=dict, description=FileCorpus.CODES.format("files'")
     )
 
     def splits(self) -> dict[str, FileCorpus]:

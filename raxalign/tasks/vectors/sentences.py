@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from raxalign.arrays import Bools
+from raxalign.corpora.text.words import Sentence, in_text
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.pieces import token_batches
 from raxalign.encoders.models.rows import RowSource
@@ -19,7 +20,6 @@ from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.encoders.models.vectors import Batch, SentencePooling, parse_layers, refuse_infinite
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
-from raxalign.running import Sentence, in_text
 from raxalign.tasks.vectors.frame import OnePass
 
 Vectors: TypeAlias = "tuple[torch.Tensor, Bools]"

@@ -13,7 +13,7 @@ from scipy.special import digamma
 from raxalign.pairing.aligners import fast_align
 from raxalign.pairing.aligners.base import AlignerInputs
 from raxalign.pairing.aligners.fast_align import DirectedModel, FastAlign, NumberedWords, make_cells
-from raxalign.pairing.symmetrize import symmetrize_links
+from raxalign.pairing.links import Links
 
 
 def planted(n: int = 150, seed: int = 0):
@@ -41,7 +41,7 @@ def align(src, tgt, tmp_path, threads=1, **params):
 def test_a_planted_dictionary_is_recovered(tmp_path):
     src, tgt, gold = planted()
     forward, reverse = align(src, tgt, tmp_path)
-    for links in (forward, reverse, symmetrize_links(forward, reverse, "intersection")):
+    for links in (forward, reverse, Links.symmetrized(forward, reverse, "intersection")):
         assert [links.pair(i) for i in range(len(links))] == gold
     threads = align(src, tgt, tmp_path, threads=2)
     assert [links.digest() for links in threads] == [forward.digest(), reverse.digest()]
@@ -62,7 +62,6 @@ def test_a_word_without_a_counterpart_is_left_out(tmp_path):
 
 PROGRAM = """
 import json, sys, pathlib
-from raxalign.pairing.aligners.base import AlignerInputs
 from raxalign.pairing.aligners.fast_align import FastAlign
 src, tgt = json.load(sys.stdin)
 inputs = AlignerInputs(range(len(src)), None, {}, pathlib.Path(sys.argv[1]), 1)

@@ -5,8 +5,9 @@ from pydantic import ValidationError
 
 from raxalign.errors import DataError, RaxalignError
 from raxalign.options.sources import LocalFile
-from raxalign.pairing.aligners.base import AlignerInputs, Links
+from raxalign.pairing.aligners.base import AlignerInputs
 from raxalign.pairing.aligners.links import GivenLinks
+from raxalign.pairing.links import Links
 
 SRC = [["a", "b", "c"], ["d"], ["e", "f"]]
 TGT = [["A", "B"], ["D"], ["E", "F", "G"]]

@@ -11,7 +11,7 @@ from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
 from raxalign.pairing.aligners.base import AlignerInputs
 from raxalign.pairing.aligners.simalign import SimAlign, cosine_similarities, extract
-from raxalign.pairing.symmetrize import HEURISTICS, symmetrize_links
+from raxalign.pairing.links import HEURISTICS, Links
 from tests.tiny import tiny_bert
 
 WORDS = [f"w{number}" for number in range(30)]
@@ -69,7 +69,7 @@ def test_batches_of_any_size_give_the_links_of_single_pairs(method, encoder, tmp
 def test_links_have_no_direction(encoder, tmp_path):
     src, tgt, _ = shuffled(10)
     sides = align(src, tgt, encoder, tmp_path, layer="last")
-    found = {symmetrize_links(*sides, heuristic).digest() for heuristic in HEURISTICS}
+    found = {Links.symmetrized(*sides, heuristic).digest() for heuristic in HEURISTICS}
     assert found == {sides[0].digest()}
 
 

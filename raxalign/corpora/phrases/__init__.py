@@ -1,1 +1,0 @@
-"""The rows of the built-in phrasebook, and what reads them."""

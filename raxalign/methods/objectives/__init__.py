@@ -1,1 +1,0 @@
-"""The losses of trained methods, one file per method or idea."""

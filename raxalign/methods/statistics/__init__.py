@@ -1,1 +1,0 @@
-"""Sums over pairs and text that closed forms need, anchors, and Procrustes."""

@@ -1,1 +1,0 @@
-"""What word aligners share that compare vectors of an encoder."""
