@@ -14,7 +14,7 @@ from raxalign.lazy import pa
 from raxalign.options.run import Precision
 from raxalign.plan.load import Opened, choose, open_grid
 from raxalign.plan.plan import Plan
-from raxalign.plan.values.claims import lock_claims
+from raxalign.plan.values.claims import JudgedClaim
 from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.results import rows
 from raxalign.printing import to_stderr
@@ -71,7 +71,7 @@ def run(
 
     opened = _current(grid)
     opened = opened.resolved(opened.storage.local / "downloads")
-    lock_claims(opened)
+    JudgedClaim.lock(opened)
     plan, studies = choose(opened.plan, only=only, shard=shard, limit=limit)
     if not (plan.trials or studies):
         tell(f"note: shard {shard} of {opened.plan.name} has no trials")

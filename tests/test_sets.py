@@ -11,7 +11,7 @@ from raxalign.analysis.cells import ALL_TARGETS, Cell
 from raxalign.config.axes import named
 from raxalign.errors import DataError, GridError
 from raxalign.plan.load import choose, open_grid, select
-from raxalign.plan.values.claims import judged_in
+from raxalign.plan.values.claims import JudgedClaim
 from raxalign.plan.values.comparisons import LEFT, comparisons
 from raxalign.plan.values.results import rows
 from raxalign.plan.values.scoreboard import Scoreboard
@@ -182,7 +182,7 @@ def test_a_set_is_compared_with_its_own_baseline_or_with_another_that_is_named(r
 
 
 def test_a_claim_is_within_each_set_or_between_two(ran):
-    within, between = judged_in(ran)
+    within, between = JudgedClaim.all_in(ran)
     assert [test.entry.cell.set for test in within.tests] == ["romance", "diverse"]
     (test,) = between.tests
     assert (test.entry.cell.set, test.entry.baseline.set) == ("romance", "diverse")

@@ -13,7 +13,7 @@ from raxalign.analysis.cells import Cell
 from raxalign.errors import GridError
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.values.comparisons import LEFT, comparisons
-from raxalign.plan.values.results import dev_mean, read_records, rows
+from raxalign.plan.values.results import DevMean, read_records, rows
 from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.answer import stored_answer
 from raxalign.report.tables import short_tables
@@ -135,7 +135,7 @@ def test_unseen_development_sets_choose_neither_weights_nor_runs(tmp_path: Path)
     dev = {"en": 0.5, "de": 0.4, "fr": 0.9, "bg": 0.8}
     for score in record["scores"]:
         score["value"] = dev.get(score["lang"], 1.0)
-    mean = dev_mean(plan, trial, records)
+    mean = DevMean.of(plan, trial, records)
     assert mean is not None
     assert mean.value == pytest.approx(0.45)
 

@@ -165,7 +165,8 @@ def plan(
 def _print_plan(
     opened: Opened, plan_: Plan, detect: float | None = None, run_sd: float = 0.5
 ) -> None:
-    from raxalign.inspect.plans import PlanView, power_text
+    from raxalign.inspect.plans import PlanView
+    from raxalign.plan.values.power import power_text
 
     print_out(PlanView(plan_, opened.storage, opened.run).text())
     if power := power_text(opened, plan_, detect, run_sd):
@@ -264,7 +265,7 @@ def report(
         out: Folder (default: NAME-report next to the grid file).
     """
     from raxalign.plan.load import open_grid
-    from raxalign.plan.values.claims import judged_in
+    from raxalign.plan.values.claims import JudgedClaim
     from raxalign.plan.values.results import rows
     from raxalign.report.compose import ReportOptions, write_report
 
@@ -278,7 +279,7 @@ def report(
             f"no results yet in the storage {opened.storage} ({missing}):"
             " every cell of the report is empty"
         )
-    claims = judged_in(opened, equivalence)
+    claims = JudgedClaim.all_in(opened, equivalence)
     asked = ReportOptions(opened.grid.published, opened.sources, equivalence, claims)
     written = write_report(found, opened.plan, folder, ledger=ledger, asked=asked, grid=file)
     print_out("\n".join(map(str, written)))

@@ -15,7 +15,7 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.stored import StoredPlans
 from raxalign.plan.trial import Trial
-from raxalign.plan.values.numbers import signed
+from raxalign.plan.values.numbers import NumberFormat
 from raxalign.plan.values.results import metric_name, rows
 from raxalign.printing import counted, paragraph
 from raxalign.store.storage import Storage
@@ -165,7 +165,7 @@ class Differences:
         for place, a, b in self.apart:
             task, lang, metric, split = place[_OF_TRIAL:]
             value = f"{metric_name(task, lang, metric, split)} of {first.named(place[:_OF_TRIAL])}"
-            apart.append(f"  {value}: {a:.6g} and {b:.6g} ({signed(b - a, 6)})")
+            apart.append(f"  {value}: {a:.6g} and {b:.6g} ({NumberFormat.signed(b - a, 6)})")
         lines += _some(apart)
         for side, places in zip(sides, self.values_only, strict=True):
             lines += [f"{counted(len(places), 'value')} only in {side.name}"] if places else []

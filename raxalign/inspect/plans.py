@@ -15,12 +15,9 @@ from raxalign.encoders.models.folder import Footprint
 from raxalign.options.run import Keep, RunConfig
 from raxalign.plan.estimates import Forecast, Times, duration, volume
 from raxalign.plan.expansion.identity import Identity
-from raxalign.plan.load import Opened
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
-from raxalign.plan.values.power import RUN_SD, assumed_lines
-from raxalign.plan.values.predictions import MOST_EVALUATIONS
 from raxalign.plan.values.retention import below, made_again, weights_of
 from raxalign.printing import counted
 from raxalign.search.words import SearchReport
@@ -158,33 +155,6 @@ def _by_kind(plan: Plan, stock: Stock) -> Iterator[str]:
     for kind, count in kinds.items():
         gone = f", {dropped[kind]} not kept" if dropped[kind] else ""
         yield f"{count} {kind} ({done[kind]} done{gone})"
-
-
-def power_text(opened: Opened, plan: Plan, effect: float | None, run_sd: float) -> str:
-    """Return the minimum detectable effects of a plan's claims and comparisons: from assumptions
-    before a first run, then from what is measured; nothing once all has run, but where an `effect`
-    in points asks.
-    Another `run_sd` than the usual one is computed with.
-    """
-    storage = opened.storage
-    evaluations = {key for trial in plan.trials for key in trial.evaluations.values()}
-    there = evaluations & storage.ledger.keys()
-    if effect is None and not opened.grid.claims:
-        if not there and run_sd == RUN_SD:
-            return "\n".join(assumed_lines(plan))
-        if there == evaluations:
-            return ""
-        if there and (storage.is_remote or len(there) > MOST_EVALUATIONS):
-            return "minimum detectable effects, by the results that are there: --detect POINTS"
-    from raxalign.analysis.power import Assumed
-    from raxalign.plan.values.power import claim_power_lines, planned_comparisons, power_lines
-
-    given = Assumed(run_sd=(run_sd,))
-    lines = list(claim_power_lines(opened, given))
-    if effect is not None or there != evaluations:
-        found = planned_comparisons(plan, storage, given, timed=effect is not None)
-        lines += power_lines(found, given, effect)
-    return "\n".join(lines)
 
 
 def at_once(run: RunConfig) -> int:

@@ -16,7 +16,7 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.stored import StoredPlans
 from raxalign.plan.trial import Trial, plain
-from raxalign.plan.values.numbers import heading_of, number, unit_of
+from raxalign.plan.values.numbers import NumberFormat
 from raxalign.plan.values.predictions import Predictions
 from raxalign.plan.values.results import read_records, trial_rows
 from raxalign.printing import TextTable, counted, paragraph
@@ -160,7 +160,9 @@ def _of_training(facts: Mapping[str, Any], width: int | None) -> Iterator[str]:
     for name, points in facts.get("curves", {}).items():
         ys = [value for _, value in points]
         shown = (ys[0], min(ys), max(ys), ys[-1])
-        curves.append((name, *(f"{value:.4g}" for value in shown), number(points[-1][0], 0)))
+        curves.append(
+            (name, *(f"{value:.4g}" for value in shown), NumberFormat.number(points[-1][0], 0))
+        )
     yield from _table("training", ("first", "lowest", "highest", "last", "step"), curves, width)
     for task, rows in facts.get("predictions", {}).items():
         yield from ("", f"predictions of {task} (the first of each language and split):")
@@ -215,8 +217,8 @@ def _score_lines(scores: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ...
             tables.setdefault(table, []).append(score)
     for (task, metric, split), own in tables.items():
         measured = Measured(metric, "", own[0]["better"], unit=own[0]["unit"])
-        unit = unit_of(measured, (score["value"] for score in own))
-        name = f"{task}: {metric} ({split}){heading_of(measured)}"
+        unit = NumberFormat.of(measured, (score["value"] for score in own))
+        name = f"{task}: {metric} ({split}){NumberFormat.heading(measured)}"
         for score in own:
             around = unit.show_interval(score["low"], score["high"])
             over = f"{score['examples']:,}" if score["examples"] else ""

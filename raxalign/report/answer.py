@@ -15,7 +15,7 @@ from raxalign.plan.values.comparisons import (
     comparisons,
     ordinal,
 )
-from raxalign.plan.values.numbers import MINUS
+from raxalign.plan.values.numbers import NumberFormat
 from raxalign.plan.values.predictions import MOST_EVALUATIONS
 from raxalign.plan.values.results import FLOOR, near_floor, rows
 from raxalign.plan.values.scoreboard import Scoreboard, TableKey, why_uncompared
@@ -259,7 +259,7 @@ class _Answer:
         if tally.decided and found is not None and (found.difference or 0) < 0:
             low, high = -high, -low
         shown = [unit.show(low), unit.show(high)]
-        return ("–" if MINUS not in "".join(shown) else " to ").join(shown)
+        return ("–" if NumberFormat.MINUS not in "".join(shown) else " to ").join(shown)
 
     def _doubts(self, tally: LanguageTally) -> str:
         """Where the values say little, whatever the tests say."""

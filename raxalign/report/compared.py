@@ -17,7 +17,7 @@ from raxalign.plan.values.comparisons import (
     Compared,
     look_lines,
 )
-from raxalign.plan.values.numbers import UNDECLARED, NumberFormat, heading_of, unit_of
+from raxalign.plan.values.numbers import UNDECLARED, NumberFormat
 from raxalign.plan.values.scoreboard import TableKey, why_uncompared
 from raxalign.printing import TextTable, paragraph
 
@@ -230,7 +230,7 @@ def as_text(
         tables[entry.table].append(entry)
     found: list[str] = []
     for (task, metric, split), entries in tables.items():
-        head = f"{task}: {metric} ({split}){heading_of(entries[0].measured)}"
+        head = f"{task}: {metric} ({split}){NumberFormat.heading(entries[0].measured)}"
         table = _table(entries, plan, over_languages=over_languages)
         found += [
             *paragraph(f"{head}{_against(entries, plan)}", width),
@@ -260,7 +260,7 @@ def _against(entries: Sequence[Compared], plan: Plan) -> str:
 
 def _table(entries: Sequence[Compared], plan: Plan, *, over_languages: bool) -> TextTable:
     """The table of one metric, means last."""
-    unit = unit_of(entries[0].measured, (entry.value.mean for entry in entries))
+    unit = NumberFormat.of(entries[0].measured, (entry.value.mean for entry in entries))
     several = len({entry.cell.encoder for entry in entries}) > 1
     pairs = all_pairs(entries)
     lines: list[tuple[str, ...]] = []
@@ -282,7 +282,7 @@ def fallen_text(entries: Sequence[Compared], plan: Plan) -> list[str]:
         tables[f"{task} ({metric}, {split})", cell, entry.cell.encoder].append(entry)
     told = []
     for (table, cell, _), of_table in tables.items():
-        unit = unit_of(of_table[0].measured, (entry.value.mean for entry in of_table))
+        unit = NumberFormat.of(of_table[0].measured, (entry.value.mean for entry in of_table))
         values = (
             f"{entry.name[1]} {unit.show(entry.value.mean)} against"
             f" {unit.show(entry.baseline_value.mean)}"

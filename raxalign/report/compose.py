@@ -19,9 +19,9 @@ from typing import Any, TypeVar
 from raxalign.catalog import PluginFile, catalog
 from raxalign.errors import RaxalignError, StorageError
 from raxalign.plan.plan import Plan
-from raxalign.plan.values.claims import BEFORE, ClaimTest, JudgedClaim
+from raxalign.plan.values.claims import ClaimTest, JudgedClaim
 from raxalign.plan.values.comparisons import MINIMUM, Compared, comparisons
-from raxalign.plan.values.numbers import unit_of
+from raxalign.plan.values.numbers import NumberFormat
 from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.printing import masked
 from raxalign.report.compared import FIELDS as COMPARISON_FIELDS
@@ -286,14 +286,14 @@ def claim_lines(judged: Sequence[JudgedClaim]) -> Iterator[str]:
     """Yield one line per claim."""
     for found in judged:
         tests = "; ".join(_claim_test(test, found) for test in found.tests)
-        marked = "" if found.written == BEFORE else f" [{found.written}]"
+        marked = "" if found.written == JudgedClaim.BEFORE else f" [{found.written}]"
         yield f"{found.says}: {found.claim.text}{f' ({tests})' if tests else ''}{marked}"
 
 
 def _claim_test(test: ClaimTest, found: JudgedClaim) -> str:
     """Return the difference of one test with its interval, and which of several tests it is."""
     entry = test.entry
-    unit = unit_of(entry.measured, [entry.value.mean])
+    unit = NumberFormat.of(entry.measured, [entry.value.mean])
     where = [entry.cell.encoder, f"{entry.cell.sentences:,} pairs" if entry.cell.sentences else ""]
     several = f"{', '.join(filter(None, where))}: " if len(found.tests) > 1 else ""
     if entry.difference is None or test.low is None or test.high is None:

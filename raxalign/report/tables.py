@@ -15,10 +15,10 @@ from typing import Any
 
 from raxalign.analysis.cells import MEANS, Cell, Name, Value
 from raxalign.errors import RaxalignError
-from raxalign.measured import spoken
+from raxalign.measured import FEW, spoken
 from raxalign.plan.plan import Plan
 from raxalign.plan.values.comparisons import baseline_cells, look_lines
-from raxalign.plan.values.numbers import FEW, UNDECLARED, NumberFormat, heading_of
+from raxalign.plan.values.numbers import UNDECLARED, NumberFormat
 from raxalign.plan.values.scoreboard import UNTOUCHED, Scoreboard, TableKey, why_untouched
 from raxalign.printing import TextTable, paragraph
 from raxalign.report.document import Entry, Line, Table, caption, marked, unaligned
@@ -308,7 +308,7 @@ def blocks(
         notes += [note.strip()] if (note := unaligned(every)) else []
         heads = ("method", "sentences", *(["seed"] if per_seed else []))
         runs = frozenset(value.n for value in values if value.sd is not None and not per_seed)
-        title += heading_of(measured)
+        title += NumberFormat.heading(measured)
         found.append(TextBlock(title, tuple(langs), tuple(lines), "\n".join(notes), heads, runs))
     return found
 

@@ -17,7 +17,7 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.study import Study, StudyRecord, Tried
 from raxalign.plan.trial import plain
 from raxalign.plan.values.comparisons import baseline_cells
-from raxalign.plan.values.numbers import unit_of
+from raxalign.plan.values.numbers import NumberFormat
 from raxalign.plan.values.results import dev_scores, rows
 from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.printing import counted
@@ -183,7 +183,7 @@ class SearchReport:
     def _shown(self, study: Study, value: float, sd: float | None = None) -> str:
         """A score as tables show it, with its spread where it has one: ``61.2 ± 0.4 %``."""
         objective = study.objective
-        unit = unit_of(self._plan.measured(objective.task, objective.metric), (value,))
+        unit = NumberFormat.of(self._plan.measured(objective.task, objective.metric), (value,))
         spread = "" if sd is None else f" ± {unit.show(sd)}"
         return f"{objective.name} {unit.show(value)}{spread}{unit.sign and f' {unit.sign}'}"
 

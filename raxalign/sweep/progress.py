@@ -19,7 +19,7 @@ from raxalign.plan.estimates import roughly
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
-from raxalign.plan.values.results import HARDLY, DevMean, dev_mean, remarks
+from raxalign.plan.values.results import HARDLY, DevMean, remarks
 from raxalign.printing import counted, printable
 from raxalign.store.ledger import Ledger
 from raxalign.sweep import events
@@ -324,7 +324,7 @@ class Progress:
         self._pruned += bool(event.pruned)
         keys = [key for key in trial.evaluations.values() if good and self._ledger.has(key)]
         records = self._ledger.read_many(keys) if keys else {}
-        score = dev_mean(plan, trial, records) if plan is not None else None
+        score = DevMean.of(plan, trial, records) if plan is not None else None
         shown = f", {score.name} {_number(score)} on dev" if score else ""
         seconds = f" ({time.monotonic() - started:.1f} s)" if started else ""
         described, left = self._describe(trial), "" if event.pruned else self._time_left()

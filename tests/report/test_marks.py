@@ -13,7 +13,7 @@ from raxalign.analysis.significance import Comparison, Interval, Runs
 from raxalign.cli import app
 from raxalign.measured import share as share_of
 from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared
-from raxalign.plan.values.numbers import PERCENT
+from raxalign.plan.values.numbers import NumberFormat
 from raxalign.report.drawing import Panel, Series, opened_canvas
 from raxalign.report.sections.own_tables import difference_text
 from raxalign.report.tables import short_tables
@@ -85,22 +85,24 @@ def test_notes_say_what_is_at_chance_and_what_falls_far_below():
         guessing=1 / 3,
         measured=share_of("accuracy", "Share of what is right."),
     )
-    assert list(found.remarks(PERCENT)) == [
+    assert list(found.remarks(NumberFormat(100, 1, "%"))) == [
         "At chance: its interval contains 33.3, the value of guessing.",
         "Falls far below the baseline none: to less than half of its value.",
     ]
-    assert difference_text(found, PERCENT) == "−36.0 [−40.0, −30.0]"
+    assert difference_text(found, NumberFormat(100, 1, "%")) == "−36.0 [−40.0, −30.0]"
     unmarked = replace(found, verdict="not after correction", at_chance=False)
-    assert list(unmarked.remarks(PERCENT)) == [f"Not after correction. {ONE_BY_ONE}"]
+    assert list(unmarked.remarks(NumberFormat(100, 1, "%"))) == [
+        f"Not after correction. {ONE_BY_ONE}"
+    ]
     untested = replace(found, comparison=None, p_adjusted=None, at_chance=False)
     alone = replace(untested, verdict="cannot tell", untested=Runs.ONE_RUN)
-    assert list(alone.remarks(PERCENT)) == [
+    assert list(alone.remarks(NumberFormat(100, 1, "%"))) == [
         "No test: for the baseline, one run; a result that depends on the seed needs at least two.",
         "Falls far below the baseline none: to less than half of its value, untested.",
     ]
-    assert difference_text(alone, PERCENT) == "−36.0, cannot tell"
+    assert difference_text(alone, NumberFormat(100, 1, "%")) == "−36.0, cannot tell"
     outdated = replace(alone, baseline=None, outdated="`readout: keep`")
-    assert list(outdated.remarks(PERCENT))[-1] == (
+    assert list(outdated.remarks(NumberFormat(100, 1, "%")))[-1] == (
         "Under readouts that were fitted before the task's training, which changes the encoder:"
         " `readout: keep`."
     )

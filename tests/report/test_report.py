@@ -15,7 +15,7 @@ import pytest
 
 from raxalign.plan.load import Opened
 from raxalign.plan.trial import Trial
-from raxalign.plan.values.numbers import published_unit, signed
+from raxalign.plan.values.numbers import NumberFormat
 from raxalign.plan.values.results import rows
 from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.answer import stored_answer
@@ -246,10 +246,10 @@ def test_a_cell_in_one_line_by_hand() -> None:
 
 
 def test_numbers_are_shown_by_their_unit() -> None:
-    assert signed(-0.04, 1) == "±0.0"
-    assert published_unit("f1_percent", [66.15]).show(0.6615) == "66.15"
-    assert published_unit("accuracy_percent", [80.4]).show(0.72345) == "72.3"
-    assert published_unit("sentences", [14987]).show(14987) == "14,987"
+    assert NumberFormat.signed(-0.04, 1) == "±0.0"
+    assert NumberFormat.published("f1_percent", [66.15]).show(0.6615) == "66.15"
+    assert NumberFormat.published("accuracy_percent", [80.4]).show(0.72345) == "72.3"
+    assert NumberFormat.published("sentences", [14987]).show(14987) == "14,987"
     assert shift_point("layer10_alpha2.5_convert_rate") == (10, 2.5, "convert_rate")
     assert shift_point("layer1_alpha-1e-05_bleu1") == (1, -1e-05, "bleu1")
     assert shift_point("accuracy") is None

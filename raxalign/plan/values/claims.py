@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Literal
+from typing import ClassVar, Literal
 
 from raxalign.analysis.cells import ALL_TARGETS, Cell
 from raxalign.analysis.significance import LEVEL, holm, lies_within
@@ -22,7 +22,6 @@ from raxalign.store.ledger import Ledger
 
 Verdict = Literal["held", "refuted", "no difference", "cannot tell", "not run"]
 NO_DIFFERENCE: Verdict = "no difference"
-BEFORE, AFTER = "before the first result", "written after there were results"
 UNLOCKED = "not locked: `raxalign grid` does it"
 
 
@@ -44,6 +43,8 @@ class JudgedClaim:
     smallest difference that matters, in points or in the metric's unit (None: not given).
     """
 
+    BEFORE: ClassVar = "before the first result"
+    AFTER: ClassVar = "written after there were results"
     claim: Claim
     verdict: Verdict
     tests: tuple[ClaimTest, ...]
@@ -57,8 +58,41 @@ class JudgedClaim:
             f" above {self.equivalence:g}" if self.verdict == NO_DIFFERENCE else ""
         )
 
+    @classmethod
+    def all_in(
+        cls, opened: Opened, equivalence: float | None = None, *, shown: bool = True
+    ) -> list[JudgedClaim]:
+        """Return what the results of an opened grid say about its claims. What is not
+        `shown` does not count as a look.
+        """
+        plan, ledger = opened.plan, opened.storage.ledger
+        ledger = ledger if shown else ledger.without_looks()
+        if not opened.grid.claims:
+            return []
+        found = Cell.grouped(rows(plan, ledger), plan.pivot, plan.measured)
+        lock = Lock.load(opened.grid.path).entries
+        return _judged_claims(opened.grid.claims, found, plan, ledger, lock, equivalence)
 
-def judged_claims(
+    @staticmethod
+    def lock(opened: Opened) -> None:
+        """Write every claim that the lock does not have yet into it: the time, the digest of the
+        plan, and whether the grid has results already.
+        """
+        lock = Lock.load(opened.grid.path)
+        new = [claim for claim in opened.grid.claims if lock.get(_name(claim)) is None]
+        if not new:
+            return
+        wanted = {key for trial in opened.plan.trials for key in trial.evaluations.values()}
+        done = wanted & opened.storage.ledger.keys()
+        plan, time = digest(sorted(opened.plan.by_key))[:12], datetime.now(UTC)
+        written = JudgedClaim.AFTER if done else JudgedClaim.BEFORE
+        entry = f"{written}; {time.isoformat(timespec='seconds')}; plan {plan}"
+        for claim in new:
+            lock = lock.with_(_name(claim), entry)
+        lock.save()
+
+
+def _judged_claims(
     claims: Sequence[Claim],
     cells: Sequence[Cell],
     plan: Plan,
@@ -88,38 +122,6 @@ def judged_claims(
         written = lock.get(_name(claim), UNLOCKED).partition(";")[0]
         found.append(JudgedClaim(claim, verdict, own, written, equivalence))
     return found
-
-
-def judged_in(
-    opened: Opened, equivalence: float | None = None, *, shown: bool = True
-) -> list[JudgedClaim]:
-    """Return what the results of an opened grid say about its claims. What is not
-    `shown` does not count as a look.
-    """
-    plan, ledger = opened.plan, opened.storage.ledger
-    ledger = ledger if shown else ledger.without_looks()
-    if not opened.grid.claims:
-        return []
-    found = Cell.grouped(rows(plan, ledger), plan.pivot, plan.measured)
-    lock = Lock.load(opened.grid.path).entries
-    return judged_claims(opened.grid.claims, found, plan, ledger, lock, equivalence)
-
-
-def lock_claims(opened: Opened) -> None:
-    """Write every claim that the lock does not have yet into it: the time, the digest of the plan,
-    and whether the grid has results already.
-    """
-    lock = Lock.load(opened.grid.path)
-    new = [claim for claim in opened.grid.claims if lock.get(_name(claim)) is None]
-    if not new:
-        return
-    wanted = {key for trial in opened.plan.trials for key in trial.evaluations.values()}
-    done = wanted & opened.storage.ledger.keys()
-    plan, time = digest(sorted(opened.plan.by_key))[:12], datetime.now(UTC)
-    entry = f"{AFTER if done else BEFORE}; {time.isoformat(timespec='seconds')}; plan {plan}"
-    for claim in new:
-        lock = lock.with_(_name(claim), entry)
-    lock.save()
 
 
 def _name(claim: Claim) -> str:

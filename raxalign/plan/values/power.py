@@ -21,9 +21,9 @@ from raxalign.plan.estimates import Times, roughly
 from raxalign.plan.load import Opened
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
-from raxalign.plan.values.claims import judged_in
+from raxalign.plan.values.claims import JudgedClaim
 from raxalign.plan.values.comparisons import MINIMUM, Compared, comparisons
-from raxalign.plan.values.predictions import Predictions
+from raxalign.plan.values.predictions import MOST_EVALUATIONS, Predictions
 from raxalign.plan.values.results import rows
 from raxalign.printing import counted
 from raxalign.store.storage import Storage
@@ -85,7 +85,7 @@ def claim_power_lines(opened: Opened, given: Assumed) -> Iterator[str]:
     planned runs, from what the storage has measured; over languages, with the runs that are there.
     """
     plan = opened.plan
-    for found in judged_in(opened, shown=False):
+    for found in JudgedClaim.all_in(opened, shown=False):
         smallest = []
         for test in found.tests:
             sample = test.entry.over_languages
@@ -380,3 +380,27 @@ def left_out(count: int) -> Iterator[str]:
     """Yield how many of so many comparisons have no line."""
     if count > MOST_LINES:
         yield f"  and {count - MOST_LINES:,} more (--detect POINTS shows all)"
+
+
+def power_text(opened: Opened, plan: Plan, effect: float | None, run_sd: float) -> str:
+    """Return the minimum detectable effects of a plan's claims and comparisons: from assumptions
+    before a first run, then from what is measured; nothing once all has run, but where an `effect`
+    in points asks.
+    Another `run_sd` than the usual one is computed with.
+    """
+    storage = opened.storage
+    evaluations = {key for trial in plan.trials for key in trial.evaluations.values()}
+    there = evaluations & storage.ledger.keys()
+    if effect is None and not opened.grid.claims:
+        if not there and run_sd == RUN_SD:
+            return "\n".join(assumed_lines(plan))
+        if there == evaluations:
+            return ""
+        if there and (storage.is_remote or len(there) > MOST_EVALUATIONS):
+            return "minimum detectable effects, by the results that are there: --detect POINTS"
+    given = Assumed(run_sd=(run_sd,))
+    lines = list(claim_power_lines(opened, given))
+    if effect is not None or there != evaluations:
+        found = planned_comparisons(plan, storage, given, timed=effect is not None)
+        lines += power_lines(found, given, effect)
+    return "\n".join(lines)

@@ -333,25 +333,27 @@ class DevMean:
     value: float
     measured: Measured
 
-
-def dev_mean(plan: Plan, trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> DevMean | None:
-    """Return a trial's mean over aligned languages on dev: of its first task that has one over
-    enough pairs, by the task's main metric where that has them. None where no task has any.
-    `records` are those of its evaluations, by key.
-    """
-    rows = [row for row in trial_rows(trial, records, plan.pivot) if row["split"] == "dev"]
-    for task in trial.evaluations:
-        values: dict[str, dict[str, float]] = {}
-        for row in rows:
-            if row["task"] == task and row["lang"] not in MEANS and not row.get("unseen"):
-                values.setdefault(row["metric"], {})[row["lang"]] = float(row["value"])
-        shown = [name for name in values if plan.measured(task, name).role == "score"]
-        if (main := plan.main_metric(task)) in shown:
-            shown = [main, *shown]
-        for metric in shown:
-            counts = values.get(plan.count_of(task, metric), {})
-            if not counts or max(counts.values()) >= FEW:
-                found = values[metric].values()
-                mean = math.fsum(found) / len(found)
-                return DevMean(f"{task} {spoken(metric)}", mean, plan.measured(task, metric))
-    return None
+    @classmethod
+    def of(
+        cls, plan: Plan, trial: Trial, records: Mapping[str, Mapping[str, Any]]
+    ) -> DevMean | None:
+        """Return a trial's mean over aligned languages on dev: of its first task that has one over
+        enough pairs, by the task's main metric where that has them. None where no task has any.
+        `records` are those of its evaluations, by key.
+        """
+        rows = [row for row in trial_rows(trial, records, plan.pivot) if row["split"] == "dev"]
+        for task in trial.evaluations:
+            values: dict[str, dict[str, float]] = {}
+            for row in rows:
+                if row["task"] == task and row["lang"] not in MEANS and not row.get("unseen"):
+                    values.setdefault(row["metric"], {})[row["lang"]] = float(row["value"])
+            shown = [name for name in values if plan.measured(task, name).role == "score"]
+            if (main := plan.main_metric(task)) in shown:
+                shown = [main, *shown]
+            for metric in shown:
+                counts = values.get(plan.count_of(task, metric), {})
+                if not counts or max(counts.values()) >= FEW:
+                    found = values[metric].values()
+                    mean = math.fsum(found) / len(found)
+                    return cls(f"{task} {spoken(metric)}", mean, plan.measured(task, metric))
+        return None

@@ -14,11 +14,11 @@ from typing import Any, Literal
 from raxalign.analysis.cells import MEANS, Cell, Name
 from raxalign.catalog import catalog
 from raxalign.errors import RaxalignError
-from raxalign.measured import spoken
+from raxalign.measured import FEW, spoken
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial, plain
 from raxalign.plan.values.comparisons import Compared, baseline_cells
-from raxalign.plan.values.numbers import FEW, NumberFormat, unit_of
+from raxalign.plan.values.numbers import NumberFormat
 from raxalign.printing import are, counted
 from raxalign.store.ledger import Ledger
 
@@ -258,7 +258,7 @@ class Scoreboard:
                 for name, value in cell.values.items()
                 if (name[0], name[2]) == (task, metric)
             )
-            self._units[task, metric] = unit_of(self.plan.measured(task, metric), values)
+            self._units[task, metric] = NumberFormat.of(self.plan.measured(task, metric), values)
         return self._units[task, metric]
 
     def axis(self, task: str, metric: str) -> str:

@@ -14,8 +14,9 @@ from typing import Any, final
 
 from raxalign.analysis.cells import Cell, Name, Value
 from raxalign.analysis.correlation import Correlation
+from raxalign.measured import FEW
 from raxalign.plan.values.comparisons import baseline_cells
-from raxalign.plan.values.numbers import FEW, NumberFormat
+from raxalign.plan.values.numbers import NumberFormat
 from raxalign.plan.values.scoreboard import TableKey
 from raxalign.report.document import Entry, Line, Part, Share, Table, caption
 from raxalign.report.drawing import Ends, Panel, Series, Sketch

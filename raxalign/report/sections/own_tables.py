@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import final
 
 from raxalign.analysis.cells import MEANS, Cell, Name
-from raxalign.measured import spoken
+from raxalign.measured import FEW, spoken
 from raxalign.plan.values.comparisons import Compared
-from raxalign.plan.values.numbers import FEW, NumberFormat
+from raxalign.plan.values.numbers import NumberFormat
 from raxalign.plan.values.scoreboard import UNTOUCHED, TableKey, why_uncompared, why_untouched
 from raxalign.report.document import (
     Entry,

@@ -10,7 +10,8 @@ from typing import Any, final
 
 from raxalign.analysis.cells import MEANS, Cell, Name, Value
 from raxalign.config.published import Publication, PublishedTable, Rule
-from raxalign.plan.values.numbers import FEW, NumberFormat, published_unit, signed
+from raxalign.measured import FEW
+from raxalign.plan.values.numbers import NumberFormat
 from raxalign.plan.values.scoreboard import UNTOUCHED, Scoreboard
 from raxalign.report.document import (
     Entry,
@@ -289,7 +290,7 @@ class TableMaker:
         notes = self.notes.numbers(self._row_notes(label, match, fill))
         numbers = [number for value in printed.values for number in figures_of(value)]
         known = [number for number in numbers if number is not None]
-        unit = published_unit(printed.unit or self.table.unit, known)
+        unit = NumberFormat.published(printed.unit or self.table.unit, known)
         row = MeasuredRow(self.matcher, self.table, label, match, fill, unit, notes)
         entries = tuple(
             self._entry(row, column, part, figure)
@@ -358,7 +359,7 @@ class TableMaker:
             unit.show(value.mean),
             self.results.shown(cell, found.name, unit),
             printed,
-            "" if difference is None else signed(difference, unit.decimals),
+            "" if difference is None else NumberFormat.signed(difference, unit.decimals),
             mark=self.results.mark(cell, found.name),
             notes=marks,
             worse=worse,

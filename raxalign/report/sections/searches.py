@@ -9,7 +9,7 @@ from raxalign.analysis.cells import Cell
 from raxalign.plan.estimates import duration
 from raxalign.plan.study import Study, StudyRecord, Tried
 from raxalign.plan.trial import plain
-from raxalign.plan.values.numbers import NumberFormat, unit_of
+from raxalign.plan.values.numbers import NumberFormat
 from raxalign.plan.values.results import rows
 from raxalign.report.document import Entry, Line, Part, Share, Table, caption
 from raxalign.report.sections.base import Section
@@ -52,7 +52,7 @@ class Searches(Section):
             return
         objective, done = study.objective, record.done
         declared = self.material.plan.measured(objective.task, objective.metric)
-        unit = unit_of(declared, (entry.score for entry in done if entry.score is not None))
+        unit = NumberFormat.of(declared, (entry.score for entry in done if entry.score is not None))
         taken = sum(entry.measured for entry in done)
         failed = sum(entry.state == "failed" for entry in record.tried)
         count = [f"{len(done)}"]

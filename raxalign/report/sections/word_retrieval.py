@@ -18,8 +18,9 @@ from raxalign.analysis.cells import Cell, Value
 from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.words import look_up_form
 from raxalign.lazy import np, pa, pc
+from raxalign.measured import FEW
 from raxalign.plan.plan import Plan
-from raxalign.plan.values.numbers import FEW, PERCENT
+from raxalign.plan.values.numbers import NumberFormat
 from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.document import Entry, Line, Part, Share, Table, caption
 from raxalign.report.drawing import Panel, Series, Sketch
@@ -160,7 +161,7 @@ def _table(
         shown = (
             Entry.EMPTY
             if b.accuracy is None
-            else Entry(PERCENT.show(b.accuracy), below=f"{b.queries:,}")
+            else Entry(NumberFormat(100, 1, "%").show(b.accuracy), below=f"{b.queries:,}")
             for b in bins
         )
         lines.append(Line(results.named(cell), tuple(shown)))

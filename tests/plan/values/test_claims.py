@@ -8,7 +8,7 @@ from raxalign.analysis.significance import holm
 from raxalign.config.grid import Claim
 from raxalign.config.lock import Lock
 from raxalign.errors import RaxalignError
-from raxalign.plan.values.claims import AFTER, BEFORE, judged_in, lock_claims
+from raxalign.plan.values.claims import JudgedClaim
 from raxalign.report.compose import claim_lines
 from tests.ledgers import made_up
 
@@ -34,7 +34,7 @@ def elsewhere(opened, folder):
 
 
 def judged(opened, *texts):
-    return judged_in(with_claims(opened, *texts))
+    return JudgedClaim.all_in(with_claims(opened, *texts))
 
 
 def test_a_claim_and_its_opposite_are_never_both_held(opened):
@@ -69,7 +69,7 @@ def test_where_no_difference_is_told_it_lies_within_the_one_that_matters(opened)
         for task in ("retrieval", "xnli")
     ]
     claims = with_claims(opened, *texts)
-    plain, small, large = (judged_in(claims, given) for given in (None, 1e-6, 500.0))
+    plain, small, large = (JudgedClaim.all_in(claims, given) for given in (None, 1e-6, 500.0))
     assert "cannot tell" in {found.verdict for found in plain}
     assert [found.says for found in small] == [found.verdict for found in plain]
     for before, after in zip(plain, large, strict=True):
@@ -99,16 +99,19 @@ def test_a_name_that_means_several_methods_is_refused_by_the_claim(opened):
 def test_claims_are_locked_once_and_marked_where_there_were_results(opened, tmp_path):
     moved = replace(opened, grid=replace(opened.grid, path=tmp_path / "grid.yaml"))
     before = elsewhere(moved, tmp_path / "empty")
-    lock_claims(with_claims(before, "finetune > none in xnli"))
+    JudgedClaim.lock(with_claims(before, "finetune > none in xnli"))
     first = Lock.load(moved.grid.path).entries
     both = with_claims(moved, "finetune > none in xnli", "finetune > none in retrieval")
-    lock_claims(both)
+    JudgedClaim.lock(both)
     later = Lock.load(moved.grid.path).entries
     assert first.items() <= later.items(), "what was locked stays as it was"
-    assert [found.written for found in judged_in(both)] == [BEFORE, AFTER]
-    told = list(claim_lines(judged_in(both)))
-    assert BEFORE not in told[0]
-    assert told[1].endswith(f"[{AFTER}]")
+    assert [found.written for found in JudgedClaim.all_in(both)] == [
+        JudgedClaim.BEFORE,
+        JudgedClaim.AFTER,
+    ]
+    told = list(claim_lines(JudgedClaim.all_in(both)))
+    assert JudgedClaim.BEFORE not in told[0]
+    assert told[1].endswith(f"[{JudgedClaim.AFTER}]")
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ import pytest
 from raxalign.analysis.power import Assumed, Design
 from raxalign.analysis.significance import holm
 from raxalign.inspect.garbage import collect
-from raxalign.inspect.plans import power_text
 from raxalign.lazy import np
 from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
-from raxalign.plan.values.claims import judged_in
+from raxalign.plan.values.claims import JudgedClaim
 from raxalign.plan.values.comparisons import comparisons
+from raxalign.plan.values.power import power_text
 from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.answer import stored_answer
 from raxalign.report.compared import Ranking, as_text, comparison_rows
@@ -71,11 +71,11 @@ def test_the_same_runs_are_one_look_whatever_command_shows_them(few, tmp_path):
     stored_answer(few.plan, few.storage.ledger)
     compared(few, "all")
     compared(few, "finetune")
-    judged_in(few)
+    JudgedClaim.all_in(few)
     collect([few.grid.path], few.root, delete=True)
     assert {tuple(x) for x in looks(compared(few)).values()} == {()}
     opened = more(few, tmp_path / "more")
-    (claim,) = judged_in(opened)
+    (claim,) = JudgedClaim.all_in(opened)
     (test,) = claim.tests
     assert test.p == pytest.approx(min(1.0, 6 * test.entry.comparison.p)), "of a claim too"
 

@@ -3,7 +3,6 @@
 import pytest
 
 from raxalign.analysis.power import Assumed, Design
-from raxalign.inspect.plans import power_text
 from raxalign.plan.load import open_grid
 from raxalign.plan.values.power import (
     ASSUMED,
@@ -14,6 +13,7 @@ from raxalign.plan.values.power import (
     planned_comparisons,
     planned_sides,
     power_lines,
+    power_text,
 )
 from raxalign.store.storage import Storage
 from tests.grids import small_plan, write_grid
