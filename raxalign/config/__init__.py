@@ -1,3 +1,1 @@
-"""What to run (`grid`), where and how to run it (`run`), and the shapes that plug-ins' options
-share (`params`, `sources`).
-"""
+"""What to run: a grid file, its sections, and what it is kept beside (lock, trust)."""
