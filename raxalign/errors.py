@@ -133,7 +133,7 @@ class StorageError(RaxalignError):
 
     @staticmethod
     @contextmanager
-    def told(place: str, doing: str) -> Iterator[None]:
+    def at(place: str, doing: str) -> Iterator[None]:
         """Raise errors of the operating system in the block as `StorageError`."""
         try:
             yield
@@ -142,7 +142,7 @@ class StorageError(RaxalignError):
 
     @staticmethod
     @contextmanager
-    def told_of_build(folder: str) -> Iterator[None]:
+    def of_build(folder: str) -> Iterator[None]:
         """Raise as `StorageError` those errors of a build function that are the storage's; all
         others stay what they are.
         """

@@ -320,7 +320,7 @@ class ArtifactStore:
         def fill(staged: Path) -> Published:
             start = time.monotonic()
             notes = build(staged)
-            with StorageError.told(self.folder(kind, key), "write"):
+            with StorageError.at(self.folder(kind, key), "write"):
                 as_umask_says(staged)
                 manifest = Manifest.describe(staged, kind, key, notes, time.monotonic() - start)
                 data = manifest.to_bytes()

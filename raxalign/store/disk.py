@@ -103,7 +103,7 @@ class Files(ABC):
         through, and leaves nothing behind; a full disk and the like become `StorageError`.
         """
         with self._staging(path) as staged:
-            with StorageError.told_of_build(str(staged)):
+            with StorageError.of_build(str(staged)):
                 published = fill(staged)
             return published if self._publish(staged, path, published) else None
 
@@ -114,7 +114,7 @@ class Files(ABC):
         """
         target = self.local / path
         folder = target.with_name(temporary_name(target.name))
-        with StorageError.told(str(target), "make a folder"):
+        with StorageError.at(str(target), "make a folder"):
             _make_folders(folder)
         try:
             with beating(lambda: os.utime(folder), every=_BEAT, name="raxalign-store"):
@@ -245,7 +245,7 @@ class PosixFiles(Files):
         synced.
         """
         target = self.local / path
-        with StorageError.told(str(target), "write"):
+        with StorageError.at(str(target), "write"):
             _make_folders(target.parent)
             partial = target.with_name(temporary_name(target.name))
             try:
@@ -268,7 +268,7 @@ class PosixFiles(Files):
     def delete(self, path: str) -> None:
         """Delete a file."""
         with (
-            StorageError.told(f"{self.root}/{path}", "delete"),
+            StorageError.at(f"{self.root}/{path}", "delete"),
             suppress(FileNotFoundError, NotADirectoryError),
         ):
             (self.local / path).unlink()
@@ -276,7 +276,7 @@ class PosixFiles(Files):
     def _publish(self, staged: Path, path: str, published: Published) -> bool:
         """Sync every file and folder, rename, sync the parent."""
         target = self.local / path
-        with StorageError.told(f"{self.root}/{path}", "publish"):
+        with StorageError.at(f"{self.root}/{path}", "publish"):
             _sync_tree(staged)
             while True:
                 try:
@@ -305,7 +305,7 @@ class PosixFiles(Files):
             there = self.read(f"{path}/{marker}")
         if there != seen:
             return None
-        with StorageError.told(f"{self.root}/{path}", "set aside"):
+        with StorageError.at(f"{self.root}/{path}", "set aside"):
             _make_folders(self.local / "damaged")
             for number in itertools.count(1):
                 target = self.local / "damaged" / f"{name}-{number}"
@@ -326,7 +326,7 @@ class PosixFiles(Files):
         """Rename what readers trust to a temporary, which they do not see, and remove the tree."""
         target = doomed = self.local / path
         with (
-            StorageError.told(str(target), "remove"),
+            StorageError.at(str(target), "remove"),
             suppress(FileNotFoundError, NotADirectoryError),
         ):
             if marker:
@@ -443,7 +443,7 @@ class Cache:
         """Return whether there is this copy. It then stays as long as this object lives, or until
         it has opened `_MOST` others.
         """
-        with StorageError.told(str(copy), "write"):
+        with StorageError.at(str(copy), "write"):
             if copy not in self._locks:
                 if (lock := _lock(copy, fcntl.LOCK_SH)) is None:
                     return False
@@ -456,7 +456,7 @@ class Cache:
         """Make a staged folder the copy, unless another process has put a whole one there. Older
         ones are removed where there is too much.
         """
-        with StorageError.told(str(copy), "write"):
+        with StorageError.at(str(copy), "write"):
             _make_folders(copy.parent)
             if (lock := _lock(staged, fcntl.LOCK_SH)) is None:
                 return  # it was removed
@@ -479,7 +479,7 @@ class Cache:
         new = _ADDED.get(self.folder, float("inf")) + _size(copy)
         if new >= self.limit_bytes() * _LOOK:  # a look reads all folders
             # another process removes or replaces what is looked at: the next look sees the rest
-            with StorageError.told(str(self.folder), "write"), suppress(FileNotFoundError):
+            with StorageError.at(str(self.folder), "write"), suppress(FileNotFoundError):
                 self.evict()
             new = 0.0
         _ADDED[self.folder] = new

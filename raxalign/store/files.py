@@ -211,11 +211,11 @@ class ObjectFiles(Files):
         there = f"{path}/{published.folder}"
         with self._staging(path) as staged:
             for name in published.files:
-                with StorageError.told(str(staged), "make a folder"):
+                with StorageError.at(str(staged), "make a folder"):
                     (staged / name).parent.mkdir(parents=True, exist_ok=True)
                 with suppress(FileNotFoundError):
                     self.download(f"{there}/{name}", staged / name)
-            with StorageError.told(str(staged), "write"):
+            with StorageError.at(str(staged), "write"):
                 (staged / published.marker).write_bytes(published.data)
             found = problem(staged)
             if found is None:

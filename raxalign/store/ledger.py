@@ -223,7 +223,7 @@ class Ledger:
             raise RaxalignError(f"{record.get('task', key)}: its record {error}") from error
 
         def fill(staged: Path) -> Published:
-            with StorageError.told(f"{self._storage.root}/{path}", "write"):
+            with StorageError.at(f"{self._storage.root}/{path}", "write"):
                 if data is not None:
                     (staged / PREDICTIONS).write_bytes(data)
                 (staged / EVALUATION).write_bytes(sealed)
@@ -243,7 +243,7 @@ class Ledger:
             lambda place: entry.problem(place / name),
         )
         if problem is None:
-            with StorageError.told(str(folder), "read"):
+            with StorageError.at(str(folder), "read"):
                 data = pa.py_buffer((folder / name).read_bytes())
             try:
                 return pa.ipc.open_file(data).read_all() if name == ARROW else _from_parquet(data)

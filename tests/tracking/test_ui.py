@@ -95,6 +95,8 @@ def test_the_ui_prints_the_address_of_each_grid_and_leaves_no_process_behind(tmp
         process.wait(timeout=60)
     assert not alive(lambda process: uri in process.environ().values())
     lines = said.read_text().splitlines()
+    while "has not answered for" in lines[0]:  # on a busy machine
+        del lines[0]
     server, plain = f"http://raxalign.localhost:{port}", f"http://127.0.0.1:{port}"
     view = "runs?viewStateShareKey=cells&workflowType=machine_learning"
     same = f"{plain} is the same, for browsers that do not know the name"
