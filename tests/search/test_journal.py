@@ -40,9 +40,9 @@ def write(root, study, writer):
 def test_writers_at_once_lose_nothing(tmp_path, study, kind):
     root = f"{'' if kind == 'processes' else 'memory://'}{tmp_path}/root"
     Journal(Storage(root), study).add(POINT, {})
-    maker = (
-        multiprocessing.get_context("spawn").Process if kind == "processes" else threading.Thread
-    )
+    # copies of this process begin at once: to load the libraries anew takes seconds for each
+    copies = multiprocessing.get_context("fork")
+    maker = copies.Process if kind == "processes" else threading.Thread
     writers = [maker(target=write, args=(root, study, writer)) for writer in range(3)]
     for writer in writers:
         writer.start()
