@@ -46,11 +46,9 @@ from benchmarks.table import Row, at_least, at_most, show, spread
 from raxalign.catalog import catalog
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.tasks.answers.rows import answered, make_windows
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.taggers.head import Placed
-from raxalign.tasks.taggers.task import OUTSIDE
-from raxalign.tasks.transfer.params import settings_of
+from raxalign.tasks.taggers.scheme import OUTSIDE
 from raxalign.train.loop import fit
 from raxalign.train.objective import Objective, Step
 from raxalign.train.options import TrainSettings
@@ -102,7 +100,7 @@ class Side:
         )
         self.task = task(params)
         told: Any = self.task.settings() if kind == "slots" else params
-        self.settings: TrainSettings = settings_of(told)
+        self.settings: TrainSettings = told.settings()
         self.reading = 0.0
         self.rows = self._read(TransformerEncoder.from_folder(folder), told)
 
@@ -110,15 +108,15 @@ class Side:
         data: Any = self.task.head(TaskInputs("en"))
         encoder.max_positions = min(encoder.max_positions, params.max_length)
         if self.kind == "xnli":
-            found = self._timed(data.rows)
+            found = self._timed(data.data.rows)
             labels = found.numbers(data.scheme.labels).tolist()
             first, second = (list(found.texts(name)) for name in ("first", "second"))
             return Rows(encoder.pieces(first, "en", second), labels, 3)
         if self.kind == "mlqa":
-            questions = answered(self._timed(data.rows))
-            windows = make_windows(questions, encoder, ("en", "en"), data.sizes).windows
+            questions = self._timed(data.data.rows).answered()
+            windows = questions.training_windows(encoder, "en", data.sizes)
             return Rows(windows.rows, windows.cuts_S5[:, 3:].tolist(), 2)
-        sentences = self._timed(data.rows)
+        sentences = self._timed(data.data.rows)
         placed = Placed.of(encoder.pieces(sentences.words(), "en"))
         tags = sorted(
             {tag for row in sentences.rows for tag in row.tags}, key=lambda t: (t != OUTSIDE, t)

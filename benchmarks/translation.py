@@ -24,7 +24,7 @@ from benchmarks.table import Row, at_least, in_turn, show, spread
 from raxalign.corpora.text.dataset import read_table
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.tasks.translation.sweep import Shift, translate
+from raxalign.tasks.token_translation import Shift, translate
 
 BUDGET = 1.35
 ALPHAS = (1.0, 2.0, 3.0)

@@ -22,13 +22,13 @@ from raxalign.pairing.aligners.base import AlignerInputs
 from raxalign.pairing.aligners.simalign import SimAlign
 from raxalign.pairing.build import full_schema
 from raxalign.pairing.words import Words
-from raxalign.tasks.classifiers.examples import Example, Examples, training_parts
+from raxalign.tasks import token_translation
+from raxalign.tasks.classifiers.examples import Example, Examples
 from raxalign.tasks.dictionary_retrieval import mean_vectors
-from raxalign.tasks.taggers.reading import read_tagged
-from raxalign.tasks.taggers.task import UNIVERSAL
-from raxalign.tasks.translation import sweep
-from raxalign.tasks.vectors.pairs import SentencePairs, read_linked_words
-from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
+from raxalign.tasks.pos import Pos
+from raxalign.tasks.taggers.reading import TaggedSentences
+from raxalign.tasks.vectors.frame import SentenceReading
+from raxalign.tasks.vectors.pairs import LinkedWords, SentencePairs
 from tests.methods.toy import toy_encoder
 
 SRC = [Sentence.within(["haus", ",", "rot", "!"], "haus, rot!")]
@@ -106,13 +106,13 @@ def streamed(encoder, folder):
 
 
 def retrieved_words(encoder, folder):
-    pairs = read_linked_words(folder / "pairs")
+    pairs = LinkedWords.read(folder / "pairs")
     AlignedEncoder(encoder).words(pairs.keep(pairs.row >= 0).src.sentences, "de")
 
 
 def retrieved_sentences(encoder, folder):
     how = SentenceReading("last", "cls")
-    sentence_vectors(AlignedEncoder(encoder), SentencePairs.read(folder / "pairs").src, "de", how)
+    how.vectors(AlignedEncoder(encoder), SentencePairs.read(folder / "pairs").src, "de")
 
 
 def dictionary_contexts(encoder, folder):
@@ -134,7 +134,7 @@ def pretrained(encoder, folder):
 
 
 def translated(encoder, folder):
-    sweep.read_sides(encoder, SentencePairs.read(folder / "pairs"), ("de", "en"))
+    token_translation.read_sides(encoder, SentencePairs.read(folder / "pairs"), ("de", "en"))
 
 
 def linked(encoder, folder):
@@ -179,7 +179,7 @@ def test_examples_are_read_as_they_stand(heard, encoder):
     encoder.pieces(first, "de", pairs=second)
     assert heard.texts == {"Das Haus,  rot!", "Ein Hund."}
     heard.texts.clear()
-    for part in training_parts({"de": own, "en": pivot}, ["1"], "en", "sentence"):
+    for part in Examples.parts({"de": own, "en": pivot}, ["1"], "en", "sentence"):
         first, second = part.texts
         encoder.pieces(first, part.langs[0], pairs=second, pair_lang=part.langs[1])
     assert heard.texts == {"Das Haus,  rot!", "Ein Hund.", "The house!", "A dog."}
@@ -193,7 +193,9 @@ def test_words_of_a_treebank_are_read_in_their_text(tmp_path):
     rows = ("\t".join([n, w, "_", t, *"_____", m]) for n, w, t, m in words)
     text = "\n".join(["# text = don't go im.", *rows, "", ""])
     (tmp_path / "a.conllu").write_text(text, encoding="utf-8")
-    (sentence,) = read_tagged(tmp_path / "a.conllu", scheme=UNIVERSAL).words()
+    (sentence,) = TaggedSentences.of_file(
+        tmp_path / "a.conllu", scheme=Pos(Pos.Params()).scheme()
+    ).words()
     assert isinstance(sentence, Sentence)
     assert sentence.text == "don't go in dem."
     assert sentence == ["do", "n't", "go", "in", "dem", "."]

@@ -89,7 +89,7 @@ def test_what_the_plan_calls_untouched_is_the_encoder_itself_to_the_last_digit(
         "low: {kind: sentence_retrieval, layers: 1}",
         "space: {kind: representation, layers: last}",
         "token_translation: {alpha: [1.0], max_blocks: 2, max_sentences: 10}",
-        f"pos: {{tagger: bilstm_crf, layers: last, {sizes}}}",
+        f"ner: {{tagger: bilstm_crf, layers: last, {sizes}}}",
     )
     path = write_grid(tmp_path, methods=methods, tasks=tasks, **ONE)
     told = {trial.key: set(trial.untouched) for trial in expand(load(path)).trials}

@@ -9,7 +9,8 @@ from pydantic import Field
 
 from raxalign.corpora.readers.codes import names_in, own_code
 from raxalign.options.params import Removed
-from raxalign.tasks.classifiers.task import ClassificationParams, ClassificationTask, Columns
+from raxalign.tasks.classifiers.scheme import Columns
+from raxalign.tasks.classifiers.task import ClassificationTask
 from raxalign.tasks.transfer.params import HubSet
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Belebele(ClassificationTask):
     listed = BELEBELE
     language_names = names_in(BELEBELE)
 
-    class Params(ClassificationParams):
+    class Params(ClassificationTask.Params):
         """`data` is `hub` or files with Belebele's columns, or those of its training set, whose
         paths may hold {lang} and {pivot}: languages have their codes in FLORES-200 there.
         """
@@ -72,8 +73,6 @@ class Belebele(ClassificationTask):
         }
         dataset: str = BELEBELE
         max_length: int = Field(512, ge=8)
-
-    params: Params
 
     def head(self, inputs: TaskInputs) -> ChoiceHead:
         """Return the reader of the questions, and the maker and judge of classifiers."""

@@ -27,8 +27,7 @@ from raxalign.similarity.measures import hubness
 from raxalign.tasks.base import Task, TaskInputs, TaskNeeds
 from raxalign.tasks.transfer.rows import unit
 from raxalign.tasks.vectors import frame
-from raxalign.tasks.vectors.frame import VectorTask
-from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
+from raxalign.tasks.vectors.frame import SentenceReading, VectorTask
 
 _SIDE = "{side}"
 
@@ -283,8 +282,8 @@ class BitextMining(VectorTask):
         how = SentenceReading(frame.single(params.layers), params.pooling)
         for source in self.rows(lang, inputs):
             split, text = source.split, source.read()
-            src, _ = sentence_vectors(aligned, text.src, lang, how)
-            tgt, _ = sentence_vectors(aligned, text.tgt, inputs.pivot, how)
+            src, _ = how.vectors(aligned, text.src, lang)
+            tgt, _ = how.vectors(aligned, text.tgt, inputs.pivot)
             mined = Mined.of(src, tgt, params.k)
             if split == "dev":
                 threshold = mined.best_threshold(text.gold)

@@ -3,52 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, final
 
 from pydantic import field_validator, model_validator
 
 from raxalign.options.params import BaseParams, Removed
-from raxalign.tasks.classifiers.task import (
-    MEASURED,
-    ClassificationParams,
-    ClassificationTask,
-    Columns,
-)
+from raxalign.tasks.classifiers.scheme import Columns, LabelScheme
+from raxalign.tasks.classifiers.task import ClassificationTask
 
 LabelPresetName = Literal["sib200", "massive_intents", "mldoc"]
 
 
-@dataclass(frozen=True)
-class LabelPreset:
-    """One data set: its name on the hub (empty: it is not there), its columns, its labels in their
-    order (none: those of the training data), and what a reader has to know of its licence.
-    """
-
-    dataset: str
-    columns: Columns
-    labels: tuple[str, ...] = ()
-    licence: str = ""
-
-
-PRESETS: Mapping[LabelPresetName, LabelPreset] = {
-    "sib200": LabelPreset(
-        "Davlan/sib200",
+PRESETS: Mapping[LabelPresetName, LabelScheme] = {
+    "sib200": LabelScheme(
         Columns(first="text", label="category"),
         (
             *("science/technology", "travel", "politics", "sports", "health"),
             *("entertainment", "geography"),
         ),
-        "CC BY-SA 4.0",
+        dataset="Davlan/sib200",
+        licence="CC BY-SA 4.0",
     ),
-    "massive_intents": LabelPreset(
-        "mteb/amazon_massive_intent", Columns(first="text", label="label_text"), (), "CC BY 4.0"
+    "massive_intents": LabelScheme(
+        Columns(first="text", label="label_text"),
+        dataset="mteb/amazon_massive_intent",
+        licence="CC BY 4.0",
     ),
-    "mldoc": LabelPreset(
-        "",
+    "mldoc": LabelScheme(
         Columns(first="text", order=("label", "text")),
         ("CCAT", "ECAT", "GCAT", "MCAT"),
-        "Reuters' own: the corpora RCV1 and RCV2 are given to researchers who ask for them",
+        licence="Reuters' own: the corpora RCV1 and RCV2 are given to researchers who ask for them",
     ),
 }
 """SIB-200: topics of FLORES sentences in 205 languages (Adelani et al. 2024). MASSIVE: 60 intents
@@ -124,11 +108,10 @@ class Classification(ClassificationTask):
         *("hu2020", "preset=sib200 adelani2024", "preset=massive_intents fitzgerald2023"),
         "preset=mldoc schwenk2018",
     )
-    metrics = MEASURED[:1]
     columns = Columns(first="text")
     row_options = (*ClassificationTask.row_options, "columns", "labels", "aliases")
 
-    class Params(ClassificationParams):
+    class Params(ClassificationTask.Params):
         """`data` is `hub` or files, whose paths may hold {lang} and {pivot}.
 
         Files are tab-separated with a header, or with the columns in the order text, second text,

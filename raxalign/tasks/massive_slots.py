@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import ClassVar, final
 
 from raxalign.corpora.readers.codes import names_in
-from raxalign.tasks.taggers.task import TagColumns, TaggingParams, TaggingTask
+from raxalign.tasks.taggers.scheme import TagColumns
+from raxalign.tasks.taggers.task import TaggingTask
 
 MASSIVE = "AmazonScience/massive"
 
@@ -17,7 +18,7 @@ class MassiveSlots(TaggingTask):
     massive_intents`).
 
     Formula: slot F1 = 2PR / (P + R) over all requests, a slot being right with its type and both
-    ends. Taggers, metrics and options are those of `ner`.
+    ends. Taggers and metrics are those of `ner`.
 
     The words of a request and their slots are those of its column `annot_utt` (``wake me at [time :
     nine am]``), divided at blanks, and in Japanese and Chinese into characters, Latin words whole,
@@ -44,12 +45,10 @@ class MassiveSlots(TaggingTask):
     listed = MASSIVE
     language_names = names_in(MASSIVE)
 
-    class Params(TaggingParams):
+    class Params(TaggingTask.Params):
         """`data` is `hub`, or files with a word per line and its tag, whose paths may hold {lang}
         and {pivot}: languages have MASSIVE's codes there (``de-DE``); see also `ner`.
         """
 
         dataset: str = MASSIVE
         revision: str = "refs/convert/parquet"
-
-    params: Params

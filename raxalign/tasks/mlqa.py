@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, final
 
 from raxalign.options.params import LATER, BaseParams
-from raxalign.tasks.answers.task import SpanParams, SpanTask
+from raxalign.tasks.answers.task import SpanTask
 from raxalign.tasks.transfer import params as shared
 from raxalign.train.options import Clip, WeightDecay
 
@@ -57,7 +57,7 @@ class Mlqa(SpanTask):
     VERSION = 4
     papers = ("lewis2020", "rajpurkar2016", "data=xquad artetxe2020")
 
-    class Params(SpanParams):
+    class Params(SpanTask.Params):
         """`data` is `hub`, `phrasebook`, or files, whose paths may hold {lang} and {pivot}.
         Questions have at most 64 pieces, and windows of a context begin 128 pieces apart; these and
         `max_length` shrink to fit the encoder's positions. `selection` chooses the epoch by F1.
@@ -70,5 +70,3 @@ class Mlqa(SpanTask):
         code_switching: shared.CodeSwitching = "none"
         weight_decay: WeightDecay = 1e-4
         clip: Annotated[Clip, LATER] = 1.0
-
-    params: Params

@@ -4,36 +4,53 @@ al. 2025), on an aligned encoder.
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
 import math
-from collections.abc import Mapping, Sequence
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
 from pydantic import Field
 
+from raxalign.arrays import Floats
+from raxalign.catalog import PluginFile
 from raxalign.config.trust import require_trust
+from raxalign.corpora.readers.hub import hub_error
+from raxalign.corpora.readers.repository import first_line
+from raxalign.corpora.text.words import tokenize, within_text
 from raxalign.encoders.models.vectors import Layers, parse_layers
+from raxalign.errors import DataError, RaxalignError, TransientError
 from raxalign.extras import missing, require
+from raxalign.languages import spelled
 from raxalign.lazy import np, pa
 from raxalign.measured import share
 from raxalign.options.params import Removed
-from raxalign.options.sources import DataPath, Source
+from raxalign.options.sources import DataPath, LocalFile, RemoteData, Source
 from raxalign.sample import Sample, column, numbered
+from raxalign.store.key import file_digest
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds, means
-from raxalign.tasks.embedding_benchmark import registry
 from raxalign.tasks.vectors import frame
 from raxalign.tasks.vectors.frame import (
     DIRECTIONS,
     SearchDirection,
+    SentenceReading,
     direction_of,
     with_directions,
 )
-from raxalign.tasks.vectors.sentences import SentenceReading
 
 if TYPE_CHECKING:
+    import torch
+    from mteb.abstasks import AbsTask
+
     from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.tasks.embedding_benchmark.scores import SubsetScore
     from raxalign.train.runtime import Runtime
 
 _OF = "main_score_of_"
@@ -63,6 +80,303 @@ def _of_means(rows: pa.Table, metric: str) -> Sample | None:
     copy = np.arange(len(row)) - np.repeat(np.cumsum(times) - times, times)
     parts = [f"{tasks[r]}/{subsets[r]}/{k}" for r, k in zip(row, copy, strict=True)]
     return Sample.summed(units[row], np.array(parts), gains[row], np.ones(len(row)))
+
+
+BITEXT = "BitextMining"
+SIDES = ("sentence1", "sentence2")
+"""The columns that mteb documents for the data of bitext mining."""
+TYPES = (
+    BITEXT,
+    "Classification",
+    "MultilabelClassification",
+    "Clustering",
+    "PairClassification",
+    "Reranking",
+    "Retrieval",
+)
+"""The types of mteb's tasks that are evaluated: their scores are shares."""
+_SHOWN = 8
+
+
+def known_tasks(definitions: str | None) -> Mapping[str, type[AbsTask]]:
+    """Return the tasks of mteb, and those of a user's file (None: there is none), by name. Raises
+    `DataError` for a file that has no task, and `PluginFault` for one that does not run.
+    """
+    from mteb.get_tasks import TASK_LIST
+
+    own = _defined(definitions, file_digest(Path(definitions))) if definitions else {}
+    return {**{task.metadata.name: task for task in TASK_LIST}, **own}
+
+
+@cache
+def _defined(path: str, digest: str) -> Mapping[str, type[AbsTask]]:
+    """Execute a file, once per content, and return the tasks that it defines."""
+    from mteb.abstasks import AbsTask
+
+    file = Path(path)
+    module = PluginFile.executed(file, file.read_bytes(), f"raxalign_outside.mteb_{digest[:16]}")
+    found: dict[str, type[AbsTask]] = {
+        entry.metadata.name: entry
+        for entry in vars(module).values()
+        if isinstance(entry, type)
+        and issubclass(entry, AbsTask)
+        and entry.__module__ == module.__name__
+        and hasattr(entry, "metadata")
+    }
+    if not found:
+        told = "defines no task: no class with `metadata` that is derived from one of mteb's"
+        raise DataError(path, told)
+    return found
+
+
+def faults(
+    known: Mapping[str, type[AbsTask]],
+    names: tuple[str, ...],
+    languages: tuple[str, ...],
+    pivot: str,
+) -> Iterator[str]:
+    """Yield what is wrong with tasks by these names in these languages; each begins with the option
+    that is at fault.
+    """
+    for name in names:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            yield f"tasks: {name}: mteb {version('mteb')} has no task of this name{hint}"
+            continue
+        metadata = known[name].metadata
+        whole = not hasattr(metadata, "tasks")
+        if metadata.type not in TYPES or list(metadata.modalities) != ["text"] or not whole:
+            sort = f"of mteb's type {metadata.type}" if whole else "a collection of tasks"
+            types = f"{', '.join(TYPES)}, of text alone"
+            yield f"tasks: {name} is {sort}; the types that are evaluated are {types}"
+            continue
+        subsets = list(metadata.hf_subsets_to_langscripts)
+        more = f" and {len(subsets) - _SHOWN:,} more" if len(subsets) > _SHOWN else ""
+        for lang in languages:
+            if not subsets_of(known[name], lang, pivot):
+                pair = f"{lang} with {pivot}" if metadata.type == BITEXT else lang
+                yield (
+                    f"tasks: {name} has no subset of {pair}; its subsets are"
+                    f" {', '.join(subsets[:_SHOWN])}{more}. Give the task its own `languages`"
+                )
+
+
+def subsets_of(task: type[AbsTask], lang: str, pivot: str) -> dict[str, tuple[str, ...]]:
+    """Return the subsets of a language, with the languages of their sides in the order in which
+    mteb names them: pairs with the pivot of a bitext, else subsets of the language alone.
+    """
+    wanted = {lang, pivot} if task.metadata.type == BITEXT else {lang}
+    found = {}
+    for subset, codes in task.metadata.hf_subsets_to_langscripts.items():
+        sides = tuple(spelled(code, (lang, pivot)) or code for code in codes)
+        if set(sides) == wanted and len(sides) == len(wanted):
+            found[subset] = sides
+    return found
+
+
+def folder_of(task: type[AbsTask], given: Mapping[str, str]) -> Path | None:
+    """Return the local folder of a task's data: the given one, or that of its metadata; None where
+    it is on the hub.
+    """
+    path = given.get(task.metadata.name) or str(task.metadata.dataset["path"])
+    return Path(path) if task.metadata.name in given or Path(path).is_dir() else None
+
+
+def sources(
+    known: Mapping[str, type[AbsTask]], names: tuple[str, ...], params: Any
+) -> dict[str, Source]:
+    """Return the data of some tasks: each file of a local folder, the user's file, or the revision
+    of a data set on the hub that mteb names.
+    """
+    found: dict[str, Source] = {}
+    for name in names:
+        folder = folder_of(known[name], params.data)
+        if folder is None:
+            dataset = known[name].metadata.dataset
+            found[name] = RemoteData(f"hub:{dataset['path']}", str(dataset.get("revision")))
+        elif not folder.is_dir():
+            found[name] = LocalFile(folder)  # which the plan reports as missing
+        else:
+            files = sorted(path for path in folder.rglob("*") if path.is_file())
+            found |= {f"{name}/{path.relative_to(folder)}": LocalFile(path) for path in files}
+    if params.definitions is not None:
+        found["definitions"] = LocalFile(Path(params.definitions))
+    return found
+
+
+class EncoderForMteb:
+    """mteb's `EncoderProtocol`. Similarity is the cosine.
+
+    Args:
+        aligned: the encoder, in its view toward the other language of the pivot.
+        reading: how sentences become vectors.
+        task: the task that is evaluated, whose data are loaded.
+        spoken: the languages of a subset's sides, or of a column, by its name.
+    """
+
+    def __init__(
+        self,
+        aligned: AlignedEncoder,
+        reading: SentenceReading,
+        task: AbsTask,
+        spoken: Mapping[str, tuple[str, ...]],
+    ) -> None:
+        from mteb.models.model_meta import ModelMeta
+        from mteb.similarity_functions import cos_sim, pairwise_cos_sim
+
+        self._aligned, self._reading, self._task, self._spoken = aligned, reading, task, spoken
+        self.unread = 0
+        self.similarity, self.similarity_pairwise = cos_sim, pairwise_cos_sim
+        self.mteb_model_meta = ModelMeta.create_empty({"name": "raxalign/aligned", "revision": "1"})
+
+    def encode(self, inputs: Any, *, hf_split: str, hf_subset: str, **_: Any) -> torch.Tensor:
+        """Return the vectors (texts, H) of the texts that the batches hold."""
+        texts = [text for batch in inputs for text in batch["text"]]
+        lang = self._language(texts, hf_split, hf_subset)
+        divide = tokenize(lang)
+        words = [within_text(divide, text) for text in texts]
+        vectors_SH, read = self._reading.vectors(self._aligned, words, lang)
+        self.unread += int((~read).sum())
+        return vectors_SH.float().cpu()
+
+    def _language(self, texts: list[str], split: str, subset: str) -> str:
+        """Return the language of texts. For a parallel data set mteb names the column. For a pair
+        it does not say which side it asks for: that is the column that has these texts.
+        """
+        task: Any = self._task
+        if getattr(task, "parallel_subsets", False):
+            for pair, sides in self._spoken.items():
+                if subset in (names := pair.split("-")):
+                    return sides[names.index(subset)]
+        sides = self._spoken[subset]
+        if len(sides) == 1:
+            return sides[0]
+        rows = task.dataset.get(subset, task.dataset)[split]
+        columns = zip(SIDES, sides, strict=True)
+        same = [lang for column, lang in columns if list(rows[column]) == texts]
+        if len(same) == 1:
+            return same[0]
+        raise RaxalignError(
+            f"mteb: {task.metadata.name}: both sides of {subset} ({split}) have the same texts, so"
+            " that their languages are not known: leave the task out"
+            if same
+            else f"mteb: {task.metadata.name}: mteb changes the texts of {subset} ({split}) before"
+            " they are read, so that their language is not known: leave the task out"
+        )
+
+
+_DEV = ("validation", "dev")
+_SAME = 1e-6
+
+
+@dataclass(frozen=True)
+class SubsetScore:
+    """The main score of a task on one subset and split (`dev` or `test`; `part` names both as mteb
+    does), what each example adds to it (None where mteb's predictions do not give that), and all
+    numbers that mteb reports.
+    """
+
+    task: str
+    subset: str
+    part: str
+    split: str
+    value: float
+    each: Floats | None
+    reported: Mapping[str, float]
+
+
+def loaded(kind: type[AbsTask], subsets: list[str], folder: Path | None) -> Any:
+    """Return a task with the data of some subsets, from a local folder where there is one. Training
+    splits are left out where there are others.
+
+    Raises `DataError` or `TransientError` where the data cannot be had.
+    """
+    task: Any = kind()
+    if folder is not None:
+        dataset = {"path": str(folder), "revision": "local"}
+        task.metadata = task.metadata.model_copy(update={"dataset": dataset})
+    task.hf_subsets = subsets
+    task.filter_eval_splits([s for s in task.eval_splits if s != "train"] or task.eval_splits)
+    try:
+        with _quiet():
+            task.load_data()
+    except Exception as error:
+        name, found = task.metadata.name, hub_error(f"{task.metadata.name} (mteb)", error)
+        if isinstance(found, TransientError):
+            remedy = f"Go online, or name a local copy: `data: {{{name}: FOLDER}}`"
+            found = TransientError(f"mteb: {name}: no data ({first_line(error)}). {remedy}")
+        raise found from error
+    return task
+
+
+def scores_of(task: AbsTask, encoder: EncoderForMteb) -> Iterator[SubsetScore]:
+    """Evaluate an encoder on a task that is loaded, by `mteb.evaluate`, and yield what it finds."""
+    import mteb
+
+    with tempfile.TemporaryDirectory(prefix="raxalign-") as folder:
+        with _quiet():
+            result: Any = mteb.evaluate(
+                encoder,
+                task,
+                cache=None,
+                co2_tracker=False,
+                encode_kwargs={"batch_size": 1024, "show_progress_bar": False},
+                prediction_folder=folder,
+                show_progress_bar=False,
+            )
+        file = Path(folder) / task.prediction_file_name
+        predicted = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    name, metric = task.metadata.name, task.metadata.main_score
+    for split, entries in result.task_results[0].scores.items():
+        for entry in entries:
+            subset, value = entry["hf_subset"], float(entry["main_score"])
+            each = _each(task, split, subset, predicted).get(metric)
+            if each is not None and abs(each.mean() - value) > _SAME:
+                each = None
+            numbers = {key: float(v) for key, v in entry.items() if isinstance(v, int | float)}
+            part, ours = f"{subset} {split}", "dev" if split in _DEV else "test"
+            yield SubsetScore(name, subset, part, ours, value, each, numbers)
+
+
+def _each(task: Any, split: str, subset: str, predicted: Mapping[str, Any]) -> dict[str, Floats]:
+    """Return scores per example by metric, whose means are mteb's values; none where its
+    predictions do not give them.
+
+    The F1 that mteb has for bitexts is the mean over labels, and a label is the place of a
+    sentence. So that of an example is 2 / (1 + n) where its translation is found, n being the
+    number of sentences for which that one is found, and 0 elsewhere.
+    """
+    bitext, parallel = task.metadata.type == BITEXT, getattr(task, "parallel_subsets", False)
+    found = predicted.get("parallel" if parallel else subset, {}).get(split)
+    rows: Any = task.dataset if parallel else task.dataset.get(subset, task.dataset)
+    if found is None:
+        return {}
+    if bitext:
+        pair = subset if parallel else "-".join(SIDES)
+        places = np.array([answer["corpus_id"] for answer in found[pair]])
+        right = (places == np.arange(len(places))).astype(float)
+        return {"accuracy": right, "f1": right * 2 / (1 + np.bincount(places)[places])}
+    if task.metadata.type != "Classification" or task.is_cross_validation:
+        return {}
+    labels = np.array(rows[split][task.label_column_name])
+    return {"accuracy": (np.array(found) == labels).mean(0)}
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the progress bars and warnings of mteb off the terminal; its errors are exceptions."""
+    with (
+        contextlib.redirect_stderr(io.StringIO()),
+        contextlib.redirect_stdout(io.StringIO()),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore")
+        yield
+
+
+_Found = tuple[SearchDirection | None, SubsetScore]
+"""The direction of a subset (None: it has one language), and its score."""
 
 
 @final
@@ -157,14 +471,14 @@ class Mteb(Task):
         unused = [
             f"data.{name}: is not among `tasks`" for name in params.data if name not in params.tasks
         ]
-        return [*registry.faults(self._known(), params.tasks, languages, pivot), *unused]
+        return [*faults(self._known(), params.tasks, languages, pivot), *unused]
 
     def _known(self) -> Mapping[str, Any]:
-        return registry.known_tasks(self.params.definitions)
+        return known_tasks(self.params.definitions)
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:  # noqa: ARG002
         """Return the data of the tasks: files of local folders, or mteb's revisions."""
-        return registry.sources(self._known(), self.params.tasks, self.params)
+        return sources(self._known(), self.params.tasks, self.params)
 
     def evaluate(
         self,
@@ -197,11 +511,9 @@ class Mteb(Task):
         self, aligned: AlignedEncoder, name: str, lang: str, pivot: str
     ) -> tuple[list[_Found], dict[str, Any]]:
         """Return what is found for the subsets of one task in one language, and notes."""
-        from raxalign.tasks.embedding_benchmark.scores import EncoderForMteb, loaded, scores_of
-
         params, kind = self.params, self._known()[name]
-        sides = registry.subsets_of(kind, lang, pivot)
-        task = loaded(kind, list(sides), registry.folder_of(kind, params.data))
+        sides = subsets_of(kind, lang, pivot)
+        task = loaded(kind, list(sides), folder_of(kind, params.data))
         reading = SentenceReading(params.layers, params.pooling)
         encoder = EncoderForMteb(aligned, reading, task, sides)
         found = list(scores_of(task, encoder))
@@ -230,10 +542,6 @@ class Mteb(Task):
             if way is None and len(names) > 1:
                 values |= {_OF + name: value for name, value in by_task.items()}
         return values
-
-
-_Found = tuple[SearchDirection | None, "SubsetScore"]
-"""The direction of a subset (None: it has one language), and its score."""
 
 
 def _direction(sides: tuple[str, ...], lang: str) -> SearchDirection | None:

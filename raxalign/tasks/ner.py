@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import final
 
-from raxalign.tasks.taggers.task import BookTaggingParams, TaggingTask
+from raxalign.tasks.taggers.task import TaggingTask
 
 
 @final
@@ -55,7 +55,7 @@ class Ner(TaggingTask):
     called = "NER"
     papers = ("hu2020", "data=hub pan2017")
 
-    class Params(BookTaggingParams):
+    class Params(TaggingTask.PaperParams):
         """`data` is `hub`, `phrasebook` or files, whose paths may hold {lang} and {pivot}. Options
         left at `none` take the value of the profile, or else of the tagger.
 
@@ -66,5 +66,3 @@ class Ner(TaggingTask):
         """
 
         dataset: str = "unimelb-nlp/wikiann"
-
-    params: Params

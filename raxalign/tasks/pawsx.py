@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import final
 
-from raxalign.tasks.classifiers.task import ClassificationParams, ClassificationTask, Columns
+from raxalign.tasks.classifiers.scheme import Columns
+from raxalign.tasks.classifiers.task import ClassificationTask
 
 
 @final
@@ -31,7 +32,7 @@ class Pawsx(ClassificationTask):
     labels = ("different", "paraphrase")  # 0 and 1 in the data
     columns = Columns(first="sentence1", second="sentence2", no_text="NS")
 
-    class Params(ClassificationParams):
+    class Params(ClassificationTask.Params):
         """`data` is `hub` or files, whose paths may hold {lang} and {pivot}.
 
         Files are those of PAWS-X as they are published (id, sentence1, sentence2, label), or
@@ -41,5 +42,3 @@ class Pawsx(ClassificationTask):
         """
 
         dataset: str = "google-research-datasets/paws-x"
-
-    params: Params

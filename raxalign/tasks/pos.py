@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar, final
 
-from raxalign.tasks.taggers.task import UPOS, BookTaggingParams, TagColumns, TaggingTask
+from raxalign.tasks.taggers.scheme import UPOS, TagColumns
+from raxalign.tasks.taggers.task import TaggingTask
 from raxalign.tasks.transfer.params import LanguageNames
 
 _TREEBANKS = """ar_padt bg_btb cs_pdt de_gsd el_gdt en_ewt es_gsd fr_gsd hi_hdtb hy_armtdp it_isdt
@@ -16,7 +17,7 @@ class Pos(TaggingTask):
     """Zero-shot transfer of a tagger of universal parts of speech: trained on the pivot, scored on
     dev and test of every language, the pivot too.
 
-    Taggers and options are those of `ner`; `linear` takes 5 epochs here. Its training outdates
+    Taggers are those of `ner`; `linear` takes 5 epochs here. Its training outdates
     readouts that were fitted before: in a small encoder (German, one seed) the accuracy was 47.2
     without a rotation, 39.6 with one that was kept, and 62.2 with one that was fitted again.
 
@@ -48,12 +49,10 @@ class Pos(TaggingTask):
     linear_epochs = 5
     configurations: ClassVar[LanguageNames] = {name[:2]: name for name in _TREEBANKS.split()}
 
-    class Params(BookTaggingParams):
+    class Params(TaggingTask.BookParams):
         """`data` is `hub`, `phrasebook` or CoNLL-U files, whose paths may hold {lang} and {pivot};
         see also `ner`.
         """
 
         dataset: str = "universal-dependencies/universal_dependencies"
         revision: str = "refs/convert/parquet"
-
-    params: Params

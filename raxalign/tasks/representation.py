@@ -21,22 +21,9 @@ from raxalign.sample import Array, Sample, column, units_of
 from raxalign.tasks.base import Reads, Task, TaskInputs, TaskNeeds
 from raxalign.tasks.transfer.rows import unit
 from raxalign.tasks.vectors import frame
-from raxalign.tasks.vectors.frame import VectorTask
-from raxalign.tasks.vectors.geometry import (
-    OF_PAIRS,
-    PLANE,
-    LinkedVectors,
-    PairMeasures,
-    anisotropy,
-    frequent_types,
-    linear_cka,
-    occurrences,
-    points,
-    probe_accuracy,
-    unbiased_cka,
-)
-from raxalign.tasks.vectors.pairs import LinkedWords, SentencePairs, SideWords, read_linked_words
-from raxalign.tasks.vectors.sentences import SentenceReading, layered_vectors
+from raxalign.tasks.vectors.frame import SentenceReading, VectorTask
+from raxalign.tasks.vectors.geometry import LinkedVectors, PairMeasures, anisotropy, probe_accuracy
+from raxalign.tasks.vectors.pairs import LinkedWords, SentencePairs, SideWords
 
 _PROBE = (
     "Accuracy of a logistic regression that tells the vectors of the language and the pivot apart."
@@ -48,7 +35,7 @@ _LAYER = re.compile(r"(?:layer(\d+)_)?(\w+)")
 def _of_pairs(rows: pa.Table, metric: str) -> Sample | None:
     """Return the sample of a measure of pairs at a layer, without its name at the highest."""
     found = _LAYER.fullmatch(metric)
-    if found is None or found[2] not in OF_PAIRS or found[2] not in rows.column_names:
+    if found is None or found[2] not in PairMeasures.EACH or found[2] not in rows.column_names:
         return None
     pairs = rows.filter(pc.equal(rows["kind"], "pair"))
     layer = int(found[1]) if found[1] else pc.max(pairs["layer"]).as_py()
@@ -168,7 +155,7 @@ class Representation(VectorTask):
         ),
     )
     main_metric = "language_probe"
-    columns = PLANE
+    columns = LinkedVectors.PLANE
     predicts = frozenset()  # rows are of several layers, or points: no metric over all of them
 
     class Params(Task.Params):
@@ -268,7 +255,7 @@ class Representation(VectorTask):
 
     def more_columns(self) -> Mapping[str, str]:
         """Return the values of pairs."""
-        of_pairs = [name for name in OF_PAIRS if name in self.params.measures]
+        of_pairs = [name for name in PairMeasures.EACH if name in self.params.measures]
         return {"unit": "int64", **dict.fromkeys(of_pairs, "double")} if of_pairs else {}
 
     def compare(
@@ -296,7 +283,7 @@ class Representation(VectorTask):
     ) -> LinkedVectors:
         """The words of the test side and their vectors."""
         params = self.params
-        pairs = read_linked_words(inputs.heldout[lang] / "data")
+        pairs = LinkedWords.read(inputs.heldout[lang] / "data")
         if params.max_sentences is not None:
             pairs = _first(pairs, params.max_sentences)
         read = [
@@ -319,10 +306,10 @@ class Representation(VectorTask):
         if params.projection == "none":
             return
         both, how, seed = linked.both_read(), params.projection, _SEED
-        of_types = frequent_types(both, _TYPES, pivot)
+        of_types, found = both.frequent_types(_TYPES, pivot), both.occurrences(params.occurrences)
         for table in (
-            points("occurrence", layers[-1], occurrences(both, params.occurrences), how, seed),
-            points("type", layers[0], of_types, how, seed),
+            both.points("occurrence", layers[-1], found, how, seed),
+            both.points("type", layers[0], of_types, how, seed),
         ):
             nothing = pa.nulls(len(table["word"]))
             yield {**table, **dict.fromkeys(self.more_columns(), nothing)}
@@ -365,7 +352,7 @@ class Representation(VectorTask):
         groups = [[layer] for layer in layers]
         sides = []
         for sentences, code in ((pairs.src, lang), (pairs.tgt, inputs.pivot)):
-            vectors_SLH, read = layered_vectors(aligned, sentences, code, how, groups)
+            vectors_SLH, read = how.layered(aligned, sentences, code, groups)
             sides.append((vectors_SLH.float().cpu().numpy()[read], np.flatnonzero(read)))
         return _Sides.of_sentences(sides, pairs.ids, pairs.tgt), {"sentences": len(pairs.ids)}
 
@@ -401,8 +388,8 @@ class Representation(VectorTask):
             return found, of_pairs
         pairs = PairMeasures.of(src, tgt, params.k)
         for name in params.measures:
-            if name in OF_PAIRS:
-                of_pairs[name] = OF_PAIRS[name](pairs)
+            if name in pairs.EACH:
+                of_pairs[name] = getattr(pairs, name)()
                 found[name] = float(of_pairs[name].mean())
             elif name in _OF_SPACES:
                 found[name] = _OF_SPACES[name](src, tgt)
@@ -411,7 +398,7 @@ class Representation(VectorTask):
         return found, of_pairs
 
 
-_OF_SPACES = {"cka": linear_cka, "cka_unbiased": unbiased_cka}
+_OF_SPACES = {"cka": PairMeasures.linear_cka, "cka_unbiased": PairMeasures.unbiased_cka}
 
 
 @dataclass(frozen=True)
@@ -445,7 +432,7 @@ class _Sides:
         """Return the predictions of pairs at a layer, with nothing in the columns of points."""
         n = len(self.ids)
         return {
-            **dict.fromkeys(PLANE, pa.nulls(n)),
+            **dict.fromkeys(LinkedVectors.PLANE, pa.nulls(n)),
             "kind": ["pair"] * n,
             "layer": np.full(n, layer),
             "pair": np.arange(n),

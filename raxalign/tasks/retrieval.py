@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Literal, final
 
 from pydantic import Field
@@ -15,6 +16,7 @@ from raxalign.encoders.models.vectors import LayerList, Pooling
 from raxalign.lazy import np, pa, torch
 from raxalign.measured import Measured, count, share, standard_error
 from raxalign.options.params import Removed
+from raxalign.pairing.build import read_types
 from raxalign.sample import Sample, column, units_of
 from raxalign.similarity import nearest_neighbors
 from raxalign.similarity.measures import Measure
@@ -22,7 +24,28 @@ from raxalign.tasks.base import Task, TaskInputs, TaskNeeds
 from raxalign.tasks.transfer.rows import unit
 from raxalign.tasks.vectors import frame
 from raxalign.tasks.vectors.frame import DIRECTIONS, SearchDirection, direction_of, mean_accuracy
-from raxalign.tasks.vectors.pairs import LinkedWords, SeenTypes, SideWords, read_linked_words
+from raxalign.tasks.vectors.pairs import LinkedWords, SideWords
+
+
+class SeenTypes:
+    """The pairs of word types that count as seen: those linked in training, as they are written,
+    and entries of the dictionaries of two languages in the form in which they are looked up.
+    """
+
+    def __init__(self, folder: Path, langs: tuple[str, str]) -> None:
+        self._langs = langs
+        self._linked = _pairs(folder / "types.arrow")
+        self._dictionary = _pairs(folder / "dictionary.arrow")
+
+    def __contains__(self, pair: tuple[str, str]) -> bool:
+        src, tgt = map(look_up_form, pair, self._langs)
+        return pair in self._linked or (src, tgt) in self._dictionary
+
+
+def _pairs(file: Path) -> set[tuple[str, str]]:
+    table = read_types(file)
+    return set(zip(table["src"].to_pylist(), table["tgt"].to_pylist(), strict=True))
+
 
 FoundWords = Mapping[SearchDirection, Ints]
 """The word that a search found for each pair (pairs,), by direction: numbers of target words to the
@@ -332,8 +355,7 @@ class Retrieval(frame.VectorTask):
     ) -> Iterator[tuple[str, frame.SplitResult]]:
         """Retrieve on the dev and the test side."""
         seen = SeenTypes(inputs.seen[lang], (lang, inputs.pivot))
-        for split, folder in frame.heldout_splits(inputs.heldout[lang]):
-            pairs = read_linked_words(folder)
+        for split, pairs in LinkedWords.held_out(inputs.heldout[lang]):
             answers, notes = self._answer(aligned, pairs, lang, inputs.pivot, seen)
             values, absent = answers.metrics()
             if absent:

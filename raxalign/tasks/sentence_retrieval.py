@@ -25,23 +25,14 @@ from raxalign.tasks.vectors import frame
 from raxalign.tasks.vectors.frame import (
     DIRECTIONS,
     SearchDirection,
+    SentenceReading,
     VectorTask,
     directed,
     mean_accuracy,
     with_directions,
 )
-from raxalign.tasks.vectors.pairs import SentencePairs
-from raxalign.tasks.vectors.pools import (
-    ABOUT,
-    ALPHA,
-    Nearness,
-    QuerybankMeasure,
-    mixed_pools,
-    no_bank,
-    querybank_nearest,
-)
-from raxalign.tasks.vectors.sentence_sets import SentenceFiles, SentencesOfHub, SetName
-from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
+from raxalign.tasks.vectors.pairs import SentenceFiles, SentencePairs, SentencesOfHub, SetName
+from raxalign.tasks.vectors.pools import Nearness, QuerybankMeasure
 
 Sides = tuple["torch.Tensor", "torch.Tensor"]
 _SEARCHES: Mapping[str, tuple[SearchDirection, ...]] = {
@@ -171,7 +162,8 @@ class SentenceRetrieval(VectorTask):
             ),
             "temperature": frame.NO_TEMPERATURE,
             "alpha": Removed(
-                f"leave it out: `nnn` subtracts {ALPHA} of the mean cosine", default=ALPHA
+                f"leave it out: `nnn` subtracts {Nearness.ALPHA} of the mean cosine",
+                default=Nearness.ALPHA,
             ),
         }
         profile: Literal["none", "xtreme"] = "none"
@@ -181,7 +173,7 @@ class SentenceRetrieval(VectorTask):
         layers: LayerList | None = Field(None, description=frame.LAYERS)
         pooling: frame.OwnPooling | None = Field(None, description=frame.SENTENCE_POOLING)
         measure: Measure | QuerybankMeasure | None = Field(
-            None, description=frame.SENTENCE_MEASURE + ABOUT
+            None, description=frame.SENTENCE_MEASURE + Nearness.ABOUT
         )
         data: Annotated[Literal["corpus"] | SetName | SentenceFiles, LATER] = "corpus"
         """Where the sentence pairs come from: the held-out sides of the grid's own `corpus`; or,
@@ -243,8 +235,7 @@ class SentenceRetrieval(VectorTask):
         if self.params.data != "corpus":
             yield from ((source.split, source.read()) for source in self.rows(lang, inputs))
             return
-        for split, folder in frame.heldout_splits(inputs.bitext[lang]):
-            yield split, SentencePairs.read(folder)
+        yield from SentencePairs.held_out(inputs.bitext[lang])
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
         """Return the task's own files of a language and the pivot, or its set of the hub."""
@@ -312,7 +303,7 @@ class SentenceRetrieval(VectorTask):
         for lang in languages:
             for split, pairs in self._pairs(lang, inputs):
                 sides.setdefault(split, {})[lang] = pairs
-        pools = mixed_pools(aligned, sides, inputs.pivot, self._reading(), self._near())
+        pools = self._near().pools(aligned, sides, inputs.pivot, self._reading())
         for split, lang, pairs, pool in pools:
             tables, notes = [], {"sentences": len(pairs.ids), "pool": pool.sizes}
             for way in _SEARCHES[params["queries"]]:
@@ -330,7 +321,7 @@ class SentenceRetrieval(VectorTask):
         params, how, bank = self.resolved(), self._reading(), None
         for split, pairs in self._pairs(lang, inputs):
             (src, src_read), (tgt, tgt_read) = (
-                sentence_vectors(aligned, sentences, code, how)
+                how.vectors(aligned, sentences, code)
                 for sentences, code in ((pairs.src, lang), (pairs.tgt, inputs.pivot))
             )
             notes = {
@@ -362,9 +353,8 @@ class SentenceRetrieval(VectorTask):
             measure: Any = near.measure
             return nearest_neighbors(src, tgt, measure=measure, k=near.k)
         if bank is None:
-            raise no_bank(lang, near.measure)
-        ahead = querybank_nearest(src, tgt, bank[0], near)
-        return ahead, querybank_nearest(tgt, src, bank[1], near)
+            raise near.no_bank(lang)
+        return near.nearest(src, tgt, bank[0]), near.nearest(tgt, src, bank[1])
 
 
 def _predictions(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, final
 
-from raxalign.tasks.taggers.task import BookTaggingParams, TagColumns, TaggingTask
+from raxalign.tasks.taggers.scheme import TagColumns
+from raxalign.tasks.taggers.task import TaggingTask
 from raxalign.tasks.transfer.params import DataFiles
 
 
@@ -41,12 +42,10 @@ class Slots(TaggingTask):
     papers = ("kulshreshtha2020", "data=hub xu2020")
     columns = TagColumns(tags=("slots", "tags", "ner_tags"))
 
-    class Params(BookTaggingParams):
+    class Params(TaggingTask.PaperParams):
         """`data` is `phrasebook`, files, whose paths may hold {lang} and {pivot}, or `hub` with the
         name of a `dataset` that has the columns `tokens` and `slots`, `tags` or `ner_tags`; see
         also `ner`.
         """
 
         data: Literal["hub", "phrasebook"] | DataFiles
-
-    params: Params

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, final
 
-from raxalign.tasks.answers.task import HubSets, Rules, SpanParams, SpanTask
+from raxalign.tasks.answers.task import HubSets, SpanTask
 
 SpanPresetName = Literal["xquad", "mlqa"]
 _XQUAD = HubSets(
     dataset="google/xquad", config="xquad.{lang}", dev=None, test="validation", revision="main"
 )
-PRESETS: Mapping[SpanPresetName, tuple[HubSets, Rules]] = {
+_Rules = Literal["mlqa", "squad"]
+PRESETS: Mapping[SpanPresetName, tuple[HubSets, _Rules]] = {
     "xquad": (_XQUAD, "squad"),
     "mlqa": (HubSets(), "mlqa"),
 }
@@ -49,10 +50,10 @@ class SpanAnswers(SpanTask):
     """
 
     VERSION = 2
-    rules: Rules = "squad"
+    rules: _Rules = "squad"
     papers = ("hu2020", "rajpurkar2016", "preset=xquad artetxe2020", "preset=mlqa lewis2020")
 
-    class Params(SpanParams):
+    class Params(SpanTask.Params):
         """`data` is `hub` or files, whose paths may hold {lang} and {pivot}; see also `mlqa`."""
 
         preset: SpanPresetName | None = None

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, final
 
 from raxalign.options.params import Removed
-from raxalign.tasks.taggers.task import TagColumns, TaggingParams, TaggingTask
+from raxalign.tasks.taggers.scheme import TagColumns
+from raxalign.tasks.taggers.task import TaggingTask
 
 TagPresetName = Literal["masakhaner", "panx"]
 
@@ -44,7 +45,7 @@ class Tagging(TaggingTask):
     """Zero-shot transfer of a tagger of words that a grid file describes: where the data is, which
     columns it has, and its tags. No plug-in is needed.
 
-    Taggers, metrics and options are those of `ner`, which equals this task with entities. With
+    Taggers and metrics are those of `ner`, which equals this task with entities. With
     `preset` the name on the hub and the types of entities are those of a published data set; what
     is given besides replaces them. With `scheme: plain` the accuracy of words is the main metric,
     as in `pos`.
@@ -72,7 +73,7 @@ class Tagging(TaggingTask):
     row_options = (*TaggingTask.row_options, "scheme", "labels", "words", "tags")
     columns = TagColumns(("tokens", "words"), ("ner_tags", "tags", "upos", "pos_tags"))
 
-    class Params(TaggingParams):
+    class Params(TaggingTask.Params):
         """`data` is `hub` or files, whose paths may hold {lang} and {pivot}: a word per line, or
         tab-separated with a header; see also `ner`.
         """

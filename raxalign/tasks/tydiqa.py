@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, final
 
 from raxalign.corpora.readers.codes import names_in
-from raxalign.tasks.answers.task import HubSets, Rules, SpanParams, SpanTask
+from raxalign.tasks.answers.task import HubSets, SpanTask
 from raxalign.tasks.transfer.params import Selection
 
 TYDIQA = "google-research-datasets/tydiqa"
@@ -39,7 +39,7 @@ class Tydiqa(SpanTask):
     licence: ClassVar[str] = "Apache-2.0"
     listed = TYDIQA
     language_names = names_in(TYDIQA)
-    rules: Rules = "squad"
+    rules = "squad"
     sets = HubSets(  # all languages are in one configuration
         dataset=TYDIQA,
         config="secondary_task",
@@ -52,11 +52,9 @@ class Tydiqa(SpanTask):
         ids="{lang}-",
     )
 
-    class Params(SpanParams):
+    class Params(SpanTask.Params):
         """`data` is `hub`, or files in SQuAD's format, whose paths may hold {lang} and {pivot}:
         languages are called by their English names there (``english``).
         """
 
         selection: Selection = "last"
-
-    params: Params

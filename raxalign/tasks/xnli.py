@@ -7,14 +7,8 @@ from typing import Annotated, Literal, final
 from pydantic import Field, field_validator
 
 from raxalign.options.params import LATER, BaseParams
-from raxalign.tasks.classifiers.task import (
-    ALIASES,
-    COLUMNS,
-    LABELS,
-    XNLI,
-    ClassificationParams,
-    ClassificationTask,
-)
+from raxalign.tasks.classifiers.scheme import XNLI
+from raxalign.tasks.classifiers.task import ClassificationTask
 from raxalign.tasks.transfer import params as shared
 from raxalign.train.options import Clip, WeightDecay, pair_of
 
@@ -70,12 +64,10 @@ class Xnli(ClassificationTask):
     VERSION = 3
     called = "XNLI"
     papers = ("conneau2018xnli", "hu2020")
-    labels = LABELS
-    aliases = ALIASES
-    columns = COLUMNS
+    labels, aliases, columns = XNLI.labels, XNLI.aliases, XNLI.columns
     unit = "premise"
 
-    class Params(ClassificationParams):
+    class Params(ClassificationTask.Params):
         """`data` is `hub`, `phrasebook` or files, whose paths may hold {lang} and {pivot}.
 
         Files are XNLI's and MultiNLI's .tsv and .jsonl as they are published, or any with a header
@@ -85,7 +77,7 @@ class Xnli(ClassificationTask):
         of one promptID, or else of one premise, are resampled together.
         """
 
-        dataset: str = XNLI
+        dataset: str = XNLI.dataset
         phrasebook: Annotated[ExampleCounts, shared.PHRASEBOOK] = ExampleCounts()
         models: Annotated[Literal["together", "each"], LATER] = "together"
         """Whether `translate-train` trains one model on all languages (`together`), or one model
@@ -113,5 +105,3 @@ class Xnli(ClassificationTask):
                     f"{betas!r}: write two numbers from 0 to below 1, such as 0.9 0.999"
                 )
             return f"{first!r} {second!r}"
-
-    params: Params

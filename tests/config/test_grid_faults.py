@@ -85,7 +85,7 @@ def test_layers_of_another_form_are_faults_of_the_file(layers, faults):
 
 
 def test_a_tagger_s_features_and_one_layer_alone_have_faults_of_their_own(faults):
-    tasks = "  ner: {layers: last-five}\n  pos: {dataset: x, layers: last-four}"
+    tasks = "  ner: {layers: last-five}\n  slots: {data: hub, dataset: x, layers: last-four}"
     methods = "  sentence_margin: {layers: 1-3}\n  distillation: {layers: 2-2}"
     assert faults(change("  none: {}", methods, change("  retrieval: {}", tasks))) == [
         "line 10: methods.sentence_margin.layers: layers '1-3' names several layers; choose one",

@@ -21,7 +21,7 @@ from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.transforms import Affine, Transform, Unit
 from raxalign.encoders.transformer import Transformer
 from raxalign.errors import DataError, RaxalignError
-from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
+from raxalign.tasks.vectors.frame import SentenceReading
 from tests.encoders.architectures import encoder_of
 from tests.families.catalogue import FAMILIES, build
 
@@ -30,7 +30,7 @@ SENTENCES = [["the", "dogs", "sleeps", "."], ["der", "Hund"], ["play"]]
 
 def vectors(encoder, pooling):
     reading = SentenceReading("last", pooling)
-    return sentence_vectors(AlignedEncoder(encoder), SENTENCES, "en", reading)[0]
+    return reading.vectors(AlignedEncoder(encoder), SENTENCES, "en")[0]
 
 
 def states(encoder):
@@ -173,7 +173,7 @@ def opened(folder):
 
 def own(aligned, lang="de", layers="last", pooling="mean"):
     sentences = [Sentence.of_text(text) for text in TEXTS]
-    return sentence_vectors(aligned, sentences, lang, SentenceReading(layers, pooling))[0]
+    return SentenceReading(layers, pooling).vectors(aligned, sentences, lang)[0]
 
 
 def same(theirs, ours):

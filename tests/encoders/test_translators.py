@@ -9,7 +9,7 @@ from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.transformer import Transformer
 from raxalign.errors import DataError, RaxalignError
-from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
+from raxalign.tasks.vectors.frame import SentenceReading
 from tests.families.specials import NLLB_CODES
 from tests.families.subject import Subject
 
@@ -92,7 +92,7 @@ def test_sonar_is_such_a_half_alone_and_its_sentences_are_means_over_all_pieces(
     assert not (tmp_path / "modules.json").exists()
     encoder = TransformerEncoder.from_folder(tmp_path)
     reading = SentenceReading("last", "own")
-    found, present = sentence_vectors(AlignedEncoder(encoder), READ, "de", reading)
+    found, present = reading.vectors(AlignedEncoder(encoder), READ, "de")
     assert present.all()
     reference = M2M100Encoder.from_pretrained(tmp_path).eval()
     for row, vector in zip(encoder.pieces(READ, "de"), found, strict=True):

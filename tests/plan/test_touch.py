@@ -205,7 +205,7 @@ def test_shifts_and_trainings_act_from_a_layer_on(kind, params, lowest):
         ("xnli", {}, Reads(frozenset({12}), tunes=True)),
         ("mlqa", {}, Reads(frozenset({12}), tunes=True)),
         ("ner", {}, Reads(frozenset({12}), tunes=True)),
-        ("pos", {"data": "phrasebook", "layers": "1"}, Reads(frozenset({12}), tunes=True)),
+        ("ner", {"data": "phrasebook", "layers": "1"}, Reads(frozenset({12}), tunes=True)),
         ("slots", {"data": "phrasebook", "profile": "paper"}, Reads(frozenset({9, 10, 11, 12}))),
         ("ner", {"tagger": "bilstm_crf", "layers": "3"}, Reads(frozenset({3}))),
     ],

@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 from raxalign.errors import DataError
 from raxalign.tasks.base import TaskInputs
+from raxalign.tasks.pos import Pos
 from raxalign.tasks.slots import Slots
-from raxalign.tasks.taggers.reading import read_tagged
-from raxalign.tasks.taggers.task import UNIVERSAL, TagScheme, entities_of, iob2
+from raxalign.tasks.taggers.reading import TaggedSentences
+from raxalign.tasks.taggers.scheme import TagScheme, entities_of, iob2
 
-read_conllu = partial(read_tagged, scheme=UNIVERSAL)
+read_conllu = partial(TaggedSentences.of_file, scheme=Pos(Pos.Params()).scheme())
 
 
 def write(tmp_path, text, name="dev.conll"):
@@ -22,7 +23,10 @@ def write(tmp_path, text, name="dev.conll"):
 
 
 def conll(tmp_path, text):
-    return [(row.words, row.tags, row.line) for row in read_tagged(write(tmp_path, text)).rows]
+    return [
+        (row.words, row.tags, row.line)
+        for row in TaggedSentences.of_file(write(tmp_path, text)).rows
+    ]
 
 
 @pytest.mark.parametrize(
@@ -55,16 +59,16 @@ ENTITIES = {("PER", 0, 1), ("PER", 2, 2), ("LOC", 4, 6), ("ORG", 7, 7)}
 )
 def test_entities_are_the_same_in_every_scheme(tags, tmp_path):
     text = "".join(f"w {tag}\n" for tag in tags.split())
-    (found,) = read_tagged(write(tmp_path, text)).rows
+    (found,) = TaggedSentences.of_file(write(tmp_path, text)).rows
     assert " ".join(found.tags) == "B-PER I-PER B-PER O B-LOC I-LOC I-LOC B-ORG"
     assert entities_of(tags.split()) == ENTITIES
 
 
 def test_types_without_a_mark_are_entities_of_io(tmp_path):
-    (found,) = read_tagged(write(tmp_path, "a PER\nb PER\nc O\nd PER\ne LOC\n")).rows
+    (found,) = TaggedSentences.of_file(write(tmp_path, "a PER\nb PER\nc O\nd PER\ne LOC\n")).rows
     assert found.tags == ("B-PER", "I-PER", "O", "B-PER", "B-LOC")
     with pytest.raises(DataError, match="unknown tag 'PER'"):
-        read_tagged(write(tmp_path, "a B-PER\nb PER\nc O\n"))
+        TaggedSentences.of_file(write(tmp_path, "a B-PER\nb PER\nc O\n"))
 
 
 @given(st.lists(st.sampled_from(["O", "B-a", "I-a", "B-b", "I-b"]), min_size=1, max_size=12))
@@ -102,19 +106,27 @@ def test_a_word_of_white_space_that_is_no_blank_is_a_word(tmp_path):
 
 
 def test_a_long_sentence_among_others_is_read(tmp_path):
-    assert len(read_tagged(write(tmp_path, "b O\n\n" + "a O\n" * 1000)).rows[1].words) == 1000
-    assert len(read_tagged(write(tmp_path, "a O\n" * 200)).rows) == 1
+    assert (
+        len(TaggedSentences.of_file(write(tmp_path, "b O\n\n" + "a O\n" * 1000)).rows[1].words)
+        == 1000
+    )
+    assert len(TaggedSentences.of_file(write(tmp_path, "a O\n" * 200)).rows) == 1
 
 
 def test_another_encoding_is_refused_with_the_line_and_the_remedy(tmp_path):
     told = r"dev\.conll:1: invalid UTF-8 \(byte 0xf6\)\. Convert the file to UTF-8"
     with pytest.raises(DataError, match=told):
-        read_tagged(write(tmp_path, "Köln B-LOC\n".encode("latin-1")))
+        TaggedSentences.of_file(write(tmp_path, "Köln B-LOC\n".encode("latin-1")))
 
 
 def test_reading_goes_on_after_a_fault_where_faults_are_collected(tmp_path):
     faults = []
-    assert len(read_tagged(write(tmp_path, "a O\nb\n\nc X-x\nd O\n"), report=faults.append)) == 2
+    assert (
+        len(
+            TaggedSentences.of_file(write(tmp_path, "a O\nb\n\nc X-x\nd O\n"), report=faults.append)
+        )
+        == 2
+    )
     text = line("1", "a", "NN") + "1\n" + line("x", "b", "NOUN")
     read_conllu(write(tmp_path, text), report=faults.append)
     assert [fault.line for fault in faults] == [2, 4, 1, 2, 3]
@@ -160,10 +172,12 @@ def test_a_number_before_each_word_is_not_the_word(tmp_path):
 
 
 def test_fingerprints_know_a_sentence_however_it_is_written(tmp_path):
-    one = read_tagged(write(tmp_path, "Set O\nalarm B-x\n", "a")).fingerprints()
-    two = read_tagged(write(tmp_path, "set\tB-y\nALARM\tO\n\nother\tO\n", "b"))
+    one = TaggedSentences.of_file(write(tmp_path, "Set O\nalarm B-x\n", "a")).fingerprints()
+    two = TaggedSentences.of_file(write(tmp_path, "set\tB-y\nALARM\tO\n\nother\tO\n", "b"))
     assert (two.fingerprints() == one[0]).tolist() == [True, False]
-    assert [row.words for row in two.without([read_tagged(tmp_path / "a")]).rows] == [("other",)]
+    assert [row.words for row in two.without([TaggedSentences.of_file(tmp_path / "a")]).rows] == [
+        ("other",)
+    ]
 
 
 # MultiATIS++'s files, as they are published.
@@ -174,7 +188,7 @@ ROWS += "2\tzeig flüge\tO O\tatis_flight\n"
 
 
 def test_words_and_their_labels_in_iob2(tmp_path):
-    rows = read_tagged(write(tmp_path, HEAD + ROWS, TSV)).rows
+    rows = TaggedSentences.of_file(write(tmp_path, HEAD + ROWS, TSV)).rows
     tags = ("O", "O", "B-fromloc.city_name", "I-fromloc.city_name")
     assert [(row.words, row.tags, row.line) for row in rows] == [
         (("flights", "from", "new", "york"), tags, 2),
@@ -246,7 +260,7 @@ ONE_WORD = r"dev\.conll: each sentence is one word, .*Leave out the numbers"
 )
 def test_faults_have_their_line(tmp_path, text, message):
     with pytest.raises(DataError, match=message):
-        read_tagged(write(tmp_path, text))
+        TaggedSentences.of_file(write(tmp_path, text))
 
 
 @pytest.mark.parametrize(
@@ -268,7 +282,7 @@ def test_faults_of_conllu_have_their_line(tmp_path, text, message):
 
 def test_the_code_of_a_language_before_each_word_is_no_part_of_it(tmp_path):
     text = "de:Rom\tB-LOC\nde::\tO\nde:\tO\n\nzh-classical:x\tO\n"
-    found = read_tagged(write(tmp_path, text))
+    found = TaggedSentences.of_file(write(tmp_path, text))
     assert [(row.words, row.tags) for row in found.rows] == [
         (("Rom", ":"), ("B-LOC", "O")),
         (("x",), ("O",)),
@@ -296,7 +310,7 @@ def test_a_treebank_without_its_text_is_refused(tmp_path):
 def test_a_tag_without_a_word_is_an_error_or_left_out_and_counted(tmp_path, text):
     path = write(tmp_path, text)
     with pytest.raises(DataError, match=r"the word is empty\. `mismatched: drop` leaves such rows"):
-        read_tagged(path)
-    found = read_tagged(path, scheme=TagScheme(mismatched="drop"))
+        TaggedSentences.of_file(path)
+    found = TaggedSentences.of_file(path, scheme=TagScheme(mismatched="drop"))
     assert [(row.words, row.tags) for row in found.rows] == [(("a", "b"), ("O", "B-PER"))]
     assert found.remarks == ("1 row is left out: a tag has no word",)

@@ -14,7 +14,7 @@ from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.classification import PRESETS as LABELLED
 from raxalign.tasks.spans import PRESETS as ASKED
 from raxalign.tasks.tagging import PRESETS as TAGGED
-from raxalign.tasks.vectors.sentence_sets import SETS
+from raxalign.tasks.vectors.pairs import SETS
 from tests.grids import TINY, write_grid
 from tests.ran import ran
 from tests.tasks import smallest

@@ -16,7 +16,7 @@ from raxalign.measured import Measured
 from raxalign.plan.values.predictions import samples_of
 from raxalign.tasks import representation
 from raxalign.tasks.representation import Representation
-from raxalign.tasks.vectors.geometry import PairMeasures, linear_cka, skewness, unbiased_cka
+from raxalign.tasks.vectors.geometry import PairMeasures, skewness
 from tests.methods.toy import toy_encoder
 from tests.tasks.outcomes import made, static, values
 from tests.tasks.test_representation import SPACES
@@ -83,7 +83,7 @@ def test_cka_is_that_of_centred_grams_and_has_an_unbiased_form():
     center = np.eye(30) - 1 / 30
     one, two = center @ x @ x.T @ center, center @ y @ y.T @ center
     expected = np.sum(one * two) / np.linalg.norm(one) / np.linalg.norm(two)
-    assert linear_cka(x, y) == pytest.approx(expected, abs=1e-12)
+    assert PairMeasures.linear_cka(x, y) == pytest.approx(expected, abs=1e-12)
 
     def hsic(a, b):  # Song et al. 2012, with 1^T K 1 and products as they are printed
         a, b = (m - np.diag(m.diagonal()) for m in (a, b))
@@ -93,18 +93,18 @@ def test_cka_is_that_of_centred_grams_and_has_an_unbiased_form():
 
     one, two = x @ x.T, y @ y.T
     expected = hsic(one, two) / np.sqrt(hsic(one, one) * hsic(two, two))
-    assert unbiased_cka(x, y) == pytest.approx(expected, abs=1e-10)
+    assert PairMeasures.unbiased_cka(x, y) == pytest.approx(expected, abs=1e-10)
     apart = np.random.default_rng(3).standard_normal((2, 30, 300))
-    assert linear_cka(*apart) > 0.8  # the bias of 30 vectors of 300 coordinates
-    assert abs(unbiased_cka(*apart)) < 0.1
-    assert linear_cka(np.ones((9, 2)), x[:9]) is None
-    assert unbiased_cka(x[:3], y[:3]) is None
+    assert PairMeasures.linear_cka(*apart) > 0.8  # the bias of 30 vectors of 300 coordinates
+    assert abs(PairMeasures.unbiased_cka(*apart)) < 0.1
+    assert PairMeasures.linear_cka(np.ones((9, 2)), x[:9]) is None
+    assert PairMeasures.unbiased_cka(x[:3], y[:3]) is None
 
 
 def test_cka_is_the_same_after_a_rotation_and_a_shift():
     x, y = near(100, 64)
     turn, _ = np.linalg.qr(np.random.default_rng(5).standard_normal((64, 64)))
-    for cka in (linear_cka, unbiased_cka):
+    for cka in (PairMeasures.linear_cka, PairMeasures.unbiased_cka):
         assert abs(cka(x @ turn + 3, y) - cka(x, y)) < 1e-6
 
 

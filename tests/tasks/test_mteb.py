@@ -18,7 +18,7 @@ from raxalign.plan.load import open_grid
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.mteb import Mteb
 from raxalign.tasks.sentence_retrieval import SentenceRetrieval
-from raxalign.tasks.vectors.sentence_sets import SentenceFiles
+from raxalign.tasks.vectors.pairs import SentenceFiles
 from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
 from tests.tasks.outcomes import evaluated, values

@@ -8,7 +8,7 @@ import pytest
 
 from raxalign.errors import DataError
 from raxalign.tasks.base import TaskInputs
-from raxalign.tasks.classifiers.examples import ExampleFile, read_hub
+from raxalign.tasks.classifiers.examples import ExampleFile, Examples
 from raxalign.tasks.pawsx import Pawsx
 from raxalign.tasks.transfer.head import HeldOut
 from raxalign.tasks.transfer.params import HubSet
@@ -201,7 +201,9 @@ def test_a_local_copy_of_the_hub_is_read(tmp_path):
     repository = tmp_path / "xnli"
 
     def of_hub(lang, split):
-        return read_hub(HubSet(str(repository), lang, "main"), split, XNLI, tmp_path / "cache")
+        return Examples.of_hub(
+            HubSet(str(repository), lang, "main"), split, XNLI, tmp_path / "cache"
+        )
 
     bare = {"premise": ["A", "C"], "label": [2, -1]}
     file = repository / "de" / "validation-00000-of-00001.parquet"
@@ -238,6 +240,8 @@ def test_rows_without_a_translation_are_left_out_and_counted(tmp_path):
         sentence2=["B", "B", "B"],
         label=[0, 1, 1],
     )
-    found = read_hub(HubSet(f"{tmp_path}/hub", "de", "main"), "test", task.scheme(), tmp_path)
+    found = Examples.of_hub(
+        HubSet(f"{tmp_path}/hub", "de", "main"), "test", task.scheme(), tmp_path
+    )
     assert (len(found), found.left_out, found.remarks) == (1, 0, (said,))
     assert len(read(write(tmp_path, "NS\tA\tneutral\n"))) == 1  # elsewhere it is text

@@ -28,7 +28,7 @@ NAMES = {"anna": "PER", "rome": "LOC", "acme": "ORG", "monday": "DATE"}
 WORDS = [*FILLERS, *ASKED, *NAMES, "same", "other"]
 FAST = {"learning_rate": 1e-2, "batch_size": 24, "max_length": 16}
 PAIRS = '''
-from raxalign.tasks.classifiers.task import Columns
+from raxalign.tasks.classifiers.scheme import Columns
 from raxalign.tasks.classifiers.task import ClassificationTask
 
 

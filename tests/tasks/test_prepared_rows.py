@@ -19,18 +19,12 @@ from raxalign.tasks.answers.rows import (
     Question,
     Questions,
     WindowSizes,
-    answered,
-    make_windows,
-    read_questions,
-    write_questions,
 )
 from raxalign.tasks.base import TaskInputs
-from raxalign.tasks.classifiers import examples
 from raxalign.tasks.classifiers.examples import Example, Examples, ExampleTable
 from raxalign.tasks.mlqa import Mlqa
 from raxalign.tasks.ner import Ner
-from raxalign.tasks.taggers.reading import Tagged, TaggedSentences, read_sentences, write_sentences
-from raxalign.tasks.transfer.rows import prepared_rows
+from raxalign.tasks.taggers.reading import Tagged, TaggedSentences
 from raxalign.train.runtime import Runtime
 from tests.tasks import word_nli, word_qa
 
@@ -68,9 +62,9 @@ QUESTIONS = Questions(
 )
 SIZES = WindowSizes(question=8, stride=6, answer=3)
 KINDS = {
-    "examples": (examples.write_examples, examples.read_examples, EXAMPLES),
-    "sentences": (write_sentences, read_sentences, SENTENCES),
-    "questions": (write_questions, read_questions, QUESTIONS),
+    "examples": EXAMPLES,
+    "sentences": SENTENCES,
+    "questions": QUESTIONS,
 }
 
 
@@ -80,8 +74,7 @@ def encoder(tiny):
 
 
 def prepared(kind, lang, encoder, folder):
-    write, _, rows = KINDS[kind]
-    write(rows, lang, encoder.tokenizer, 1, folder)
+    KINDS[kind].write(lang, encoder.tokenizer, 1, folder)
     assert not list(folder.glob("texts-*"))
     return folder
 
@@ -107,11 +100,11 @@ def test_rows_of_prepared_examples_are_those_of_the_texts(
     with Caveats.collecting() as read:
         expected = encoder.pieces(first, "de", pairs=second, pair_lang="de")
         single = encoder.pieces(first, "de")
-    mapped = examples.read_examples(folder, "de", None)
+    mapped = Examples.prepared(folder, "de", None)
     sides = [mapped.texts(name, places) for name in mapped.text_names]
     assert all(isinstance(side, Pieces) for side in sides)
     with Caveats.collecting() as counted:
-        found, alone = prepared_rows(encoder, sides), prepared_rows(encoder, sides[:1])
+        found, alone = Examples.encoded(encoder, sides), Examples.encoded(encoder, sides[:1])
         same(found, expected)  # rows are formed, and cut, when they are read
         same(alone, single)
     assert alone.n_words().tolist() == single.n_words().tolist()
@@ -123,17 +116,20 @@ def test_rows_of_prepared_examples_are_those_of_the_texts(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_prepared_rows_keep_the_remarks_on_their_source(encoder, tmp_path, kind):
-    write, read, rows = KINDS[kind]
-    write(replace(rows, remarks=("so",)), "en", encoder.tokenizer, 1, tmp_path)
+    rows = KINDS[kind]
+    replace(rows, remarks=("so",)).write("en", encoder.tokenizer, 1, tmp_path)
     left = ["1 of 5 answers do not stand at their `answer_start` and are left out"]
-    assert read(tmp_path, "en", None).remarks == ("so", *(left if kind == "questions" else []))
+    assert rows.prepared(tmp_path, "en", None).remarks == (
+        "so",
+        *(left if kind == "questions" else []),
+    )
 
 
 def test_examples_are_read_back_without_their_texts(encoder, tmp_path):
     folder = prepared("examples", "de", encoder, tmp_path)
-    read = examples.read_examples(folder, "de", None)
+    read = Examples.prepared(folder, "de", None)
     assert (len(read), read.left_out, read.source) == (4, 2, "a.tsv")
-    assert examples.read_examples(folder, "de", "b.tsv").source == "b.tsv"
+    assert Examples.prepared(folder, "de", "b.tsv").source == "b.tsv"
     assert read.fingerprints().tolist() == EXAMPLES.fingerprints().tolist()
     assert read.numbers(["x", "y"]).tolist() == [0, 1, 0, 1]
     assert read.table["line"].to_pylist() == [1, 4, 7, 10]
@@ -142,16 +138,16 @@ def test_examples_are_read_back_without_their_texts(encoder, tmp_path):
 
 def test_examples_of_one_text_have_no_second_pieces(encoder, tmp_path):
     rows = [Example(row.first, None, row.label, row.line) for row in EXAMPLES.rows]
-    counts = examples.write_examples(Examples("a.tsv", rows), "de", encoder.tokenizer, 1, tmp_path)
+    counts = Examples("a.tsv", rows).write("de", encoder.tokenizer, 1, tmp_path)
     assert list(counts) == ["first"]
-    assert examples.read_examples(tmp_path, "de", None).text_names == ("first",)
+    assert Examples.prepared(tmp_path, "de", None).text_names == ("first",)
 
 
 def test_prepared_sentences_have_the_pieces_tags_and_fingerprints_of_the_sentences(
     encoder, tmp_path
 ):
     folder = prepared("sentences", "en", encoder, tmp_path)
-    found = read_sentences(folder, "en", None)
+    found = TaggedSentences.prepared(folder, "en", None)
     with Caveats.collecting() as read:
         expected = encoder.pieces(SENTENCES.words(), "en")
     with Caveats.collecting() as mapped:
@@ -159,7 +155,7 @@ def test_prepared_sentences_have_the_pieces_tags_and_fingerprints_of_the_sentenc
     assert read.unknown["en"] > 0
     assert (mapped.pieces, mapped.unknown) == (read.pieces, read.unknown)
     assert (len(found), found.n_words(), found.source) == (4, SENTENCES.n_words(), "train.conll")
-    assert read_sentences(folder, "en", "other.conll").source == "other.conll"
+    assert TaggedSentences.prepared(folder, "en", "other.conll").source == "other.conll"
     assert found.tags() == {"O", "B-PER", "B-LOC"}
     labels = ["O", "B-LOC", "I-LOC", "B-PER"]
     numbers = [row.tolist() for row in found.numbers(labels)]
@@ -171,9 +167,9 @@ def test_prepared_sentences_have_the_pieces_tags_and_fingerprints_of_the_sentenc
 def test_windows_of_prepared_questions_are_those_of_their_texts(encoder, tmp_path):
     folder = prepared("questions", "en", encoder, tmp_path)
     with Caveats.collecting() as read:
-        expected = make_windows(answered(QUESTIONS), encoder, ("en", "en"), SIZES).windows
+        expected = QUESTIONS.answered().training_windows(encoder, "en", SIZES)
     with Caveats.collecting() as mapped:
-        found = read_questions(folder, "en", None).windows(encoder, SIZES)
+        found = Questions.prepared(folder, "en", None).training_windows(encoder, "en", SIZES)
     assert len(found) == len(expected) > len(QUESTIONS)
     assert found.cuts_S5.tolist() == expected.cuts_S5.tolist()
     assert found.answered() == expected.answered() > 2
@@ -184,12 +180,12 @@ def test_windows_of_prepared_questions_are_those_of_their_texts(encoder, tmp_pat
 
 
 def test_prepared_questions_know_what_was_left_out_and_have_each_context_once(encoder, tmp_path):
-    counts = write_questions(QUESTIONS, "en", encoder.tokenizer, 1, tmp_path)
+    counts = QUESTIONS.write("en", encoder.tokenizer, 1, tmp_path)
     assert (counts["questions"], counts["contexts"]) == (4, 3)
     assert len(np.load(tmp_path / "contexts" / "offsets.npy")) == 4
-    found = read_questions(tmp_path, "en", None)
+    found = Questions.prepared(tmp_path, "en", None)
     assert (len(found), found.misplaced, found.left_out, found.source) == (4, 1, 3, "q.json")
-    assert read_questions(tmp_path, "en", "other.json").source == "other.json"
+    assert Questions.prepared(tmp_path, "en", "other.json").source == "other.json"
     assert found.fingerprints().tolist() == QUESTIONS.fingerprints().tolist()
     assert found.pieces.spans_Q2.tolist() == [[0, 0], [28, 28], [3, 3], [-1, -1]]
     assert found.pieces.contexts.numbers().tolist() == [0, 1, 0, 2]
@@ -205,7 +201,7 @@ def test_prepared_questions_know_what_was_left_out_and_have_each_context_once(en
 )
 def test_pieces_of_another_language_are_refused(encoder, tmp_path, kind, told):
     with pytest.raises(DataError, match=told):
-        KINDS[kind][1](prepared(kind, "de", encoder, tmp_path), "fr", None)
+        KINDS[kind].prepared(prepared(kind, "de", encoder, tmp_path), "fr", None)
 
 
 def classification(folder, switching):

@@ -6,7 +6,7 @@ import torch
 
 from raxalign.errors import RaxalignError
 from raxalign.similarity import nearest_neighbors
-from raxalign.tasks.vectors.pools import Nearness, querybank_nearest
+from raxalign.tasks.vectors.pools import Nearness
 from tests.tasks.outcomes import evaluated, made, static, values, write_dataset
 
 COUNT, SIZE = 24, 6
@@ -39,7 +39,7 @@ def test_the_nearest_by_a_bank_of_queries_are_those_of_the_printed_formulas():
     sides, printed = [torch.from_numpy(side) for side in (queries, candidates, bank)], []
     for more in ({}, {"measure": "nnn", "k": 3}):
         measure, _, k, _ = (PRINTED | more).values()
-        found = querybank_nearest(*sides, Nearness(measure, k))
+        found = Nearness(measure, k).nearest(*sides)
         printed.append(by_numpy(queries, candidates, bank, **more).tolist())
         assert found.tolist() == printed[-1]
     plain = (sides[0] @ sides[1].T).argmax(1)
@@ -50,7 +50,7 @@ def test_the_nearest_by_a_bank_of_queries_are_those_of_the_printed_formulas():
 def test_nnn_with_a_half_and_the_queries_as_the_bank_is_csls():
     rng = np.random.default_rng(5)
     queries, candidates = (torch.from_numpy(rng.standard_normal((n, SIZE))) for n in (40, 30))
-    found = querybank_nearest(queries, candidates, queries, Nearness("nnn", 4))
+    found = Nearness("nnn", 4).nearest(queries, candidates, queries)
     assert torch.equal(found, nearest_neighbors(queries, candidates, measure="csls", k=4)[0])
 
 

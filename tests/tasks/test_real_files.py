@@ -5,13 +5,13 @@ import pytest
 
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
-from raxalign.tasks.answers.rows import Questions, WindowSizes, make_windows, read_squad
+from raxalign.tasks.answers.rows import Questions, WindowSizes
 from raxalign.tasks.answers.task import best, exact_match, f1
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.classifiers.examples import ExampleFile
+from raxalign.tasks.pos import Pos
 from raxalign.tasks.slots import Slots
-from raxalign.tasks.taggers.reading import read_tagged
-from raxalign.tasks.taggers.task import UNIVERSAL
+from raxalign.tasks.taggers.reading import TaggedSentences
 from raxalign.tasks.xnli import Xnli
 from tests.tiny import tiny_bert
 
@@ -19,14 +19,14 @@ pytestmark = pytest.mark.slow  # files of tens of thousands of rows
 
 
 def test_tagged_files_have_the_rows_and_tags_that_cut_and_sort_count(real_data):
-    rows = read_tagged(real_data / "slots-facebook" / "train.en.conll")
+    rows = TaggedSentences.of_file(real_data / "slots-facebook" / "train.en.conll")
     assert len(rows) == 30521
     # one more entity begins with an I-
     assert sum(tag == "B-datetime" for row in rows.rows for tag in row.tags) == 21590 + 1
-    assert len(read_tagged(real_data / "slots-snips" / "test.en.conll")) == 700
+    assert len(TaggedSentences.of_file(real_data / "slots-snips" / "test.en.conll")) == 700
     for lang in ("en", "de", "es", "fr", "tr", "zh"):
         file = real_data / "ud-pud" / f"dev.{lang}.conllu"
-        assert len(read_tagged(file, scheme=UNIVERSAL)) == 500
+        assert len(TaggedSentences.of_file(file, scheme=Pos(Pos.Params()).scheme())) == 500
 
 
 def test_requests_come_again_and_only_a_training_file_is_refused(real_data):
@@ -60,7 +60,7 @@ def test_gold_answers_of_xquad_are_found_score_one_and_shifted_ones_less(real_da
     """What lies between an answer's pieces are its characters, except part of a word at its
     ends.
     """
-    found = read_squad(real_data / "xquad" / f"dev.{lang}.json")
+    found = Questions.of_file(real_data / "xquad" / f"dev.{lang}.json")
     assert len(found) == 558
     for shift, full in ((0, True), (4, False)):
         said = [
@@ -76,7 +76,7 @@ def test_gold_answers_of_xquad_are_found_score_one_and_shifted_ones_less(real_da
         assert full or (exact < 0.2 and exact < overlap < 0.8)
     encoder = TransformerEncoder.from_folder(tiny_bert(tmp_path, ["der"], positions=128))
     some = Questions(found.source, found.rows[:120])
-    made, answered = make_windows(some, encoder, (lang, lang), WindowSizes(8, 128, 30)), set()
+    made, answered = some.windows(encoder, (lang, lang), WindowSizes(8, 128, 30)), set()
     for (question, start, _, *target), begin in zip(
         made.windows.cuts_S5.tolist(), made.windows.begins().tolist(), strict=True
     ):

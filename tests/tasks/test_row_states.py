@@ -12,7 +12,7 @@ from raxalign.encoders.models.rows import RowSource
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.transforms import Affine, Transform
 from raxalign.errors import RaxalignError
-from raxalign.tasks.answers.rows import Answer, Question, Questions, WindowSizes, make_windows
+from raxalign.tasks.answers.rows import Answer, Question, Questions, WindowSizes
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.classifiers.examples import Example, Examples
 from raxalign.tasks.classifiers.head import SentenceClassifier
@@ -116,7 +116,7 @@ def predicted(tuning):
     if isinstance(batches, SentenceBatches):
         return model.predict(batches.placed)
     sizes = WindowSizes(64, 128, 30)
-    windows = make_windows(questions(), model.encoder, ("en", "en"), sizes)
+    windows = questions().windows(model.encoder, ("en", "en"), sizes)
     return [np.array(model.answers(windows, 30))]
 
 

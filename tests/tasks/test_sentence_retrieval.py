@@ -13,7 +13,7 @@ from raxalign.errors import RaxalignError
 from raxalign.plan.values.predictions import samples_of
 from raxalign.tasks.sentence_retrieval import SentenceRetrieval
 from raxalign.tasks.transfer.rows import unit
-from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
+from raxalign.tasks.vectors.frame import SentenceReading
 from tests.tasks.outcomes import evaluated, made, static, values, write_heldout
 
 SPACES = {
@@ -134,16 +134,16 @@ def test_poolings_are_the_mean_with_special_pieces_or_the_first_piece(encoder):
         }
         for pooling, vectors in expected.items():
             how = SentenceReading(layers, pooling)
-            found, read = sentence_vectors(aligned, sentences, "de", how)
+            found, read = how.vectors(aligned, sentences, "de")
             assert torch.allclose(found, torch.stack(vectors), atol=1e-5)
             assert read.tolist() == [True, True]
 
 
 def test_a_sentence_of_nothing_that_is_read_says_so(encoder):
     aligned, how = AlignedEncoder(encoder), SentenceReading("last", "mean")
-    _, read = sentence_vectors(aligned, [["\u200b"], ["der"]], "de", how)
+    _, read = how.vectors(aligned, [["\u200b"], ["der"]], "de")
     assert read.tolist() == [False, True]
-    assert sentence_vectors(aligned, [], "de", how)[0].shape == (0, 32)
+    assert how.vectors(aligned, [], "de")[0].shape == (0, 32)
 
 
 def test_static_vectors_have_no_first_piece(tmp_path):

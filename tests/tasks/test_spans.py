@@ -12,7 +12,7 @@ from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.rows import Rows
 from raxalign.encoders.models.transforms import Affine, Transform
 from raxalign.tasks.answers.head import SpanModel, best_span, span_loss
-from raxalign.tasks.answers.rows import WindowSizes, cuts, make_windows
+from raxalign.tasks.answers.rows import WindowSizes, cuts
 from tests.tasks.word_qa import questions
 
 WORDS = [
@@ -30,7 +30,7 @@ def encoder(tiny):
 def windows_of(encoder, *rows, langs=("en", "en"), sizes=SIZES):
     """The windows of (question, context, answer) each."""
     asked = questions("q", *((str(n), *row) for n, row in enumerate(rows)))
-    return make_windows(asked, encoder, langs, sizes)
+    return asked.windows(encoder, langs, sizes)
 
 
 class Window(NamedTuple):

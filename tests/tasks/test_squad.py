@@ -8,11 +8,7 @@ from raxalign.errors import DataError
 from raxalign.tasks.answers.rows import (
     Answer,
     Question,
-    answered,
-    crossed,
-    read_hub,
-    read_squad,
-    scored,
+    Questions,
 )
 from raxalign.tasks.answers.task import best, exact_match, f1, normalized
 from raxalign.tasks.transfer.params import HubSet
@@ -32,7 +28,7 @@ def test_every_question_comes_with_its_context_and_answers(tmp_path):
         ("Rom ist alt.", ("a", "Was?", ("Rom", 0), ("Rom ist", 0))),
         ("Neu.", ("b", "Wie?", ("Neu", 0)), ("c", "Nie?")),
     )
-    found = read_squad(path)
+    found = Questions.of_file(path)
     assert [(row.id, row.question, row.context, row.context_number) for row in found.rows] == [
         ("a", "Was?", "Rom ist alt.", 0),
         ("b", "Wie?", "Neu.", 1),
@@ -46,7 +42,7 @@ def test_questions_said_to_be_impossible_are_left_out(tmp_path):
     path = write(tmp_path / "v2.json", ("x", ("a", "?", ("x", 0)), ("b", "?", ("x", 0))))
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace('"id": "a"', '"id": "a", "is_impossible": true'))
-    found = read_squad(path)
+    found = Questions.of_file(path)
     assert ([row.id for row in found.rows], found.left_out) == (["b"], 1)
 
 
@@ -67,28 +63,30 @@ LACKS = b'{"data": [{"paragraphs": [{"context": "x", "qas": [{"id": "a"}]}]}]}'
 def test_what_is_no_squad_file_is_told_with_its_place(tmp_path, text, told):
     (tmp_path / "q.json").write_bytes(text)
     with pytest.raises(DataError, match=told):
-        read_squad(tmp_path / "q.json")
+        Questions.of_file(tmp_path / "q.json")
 
 
 def test_a_missing_file_and_an_id_given_twice_are_refused(tmp_path):
     with pytest.raises(DataError, match="no such file"):
-        read_squad(tmp_path / "none.json")
+        Questions.of_file(tmp_path / "none.json")
     with pytest.raises(DataError, match="two questions have the id a"):
-        read_squad(write(tmp_path / "q.json", ("x", ("a", "?", ("x", 0)), ("a", "!", ("x", 0)))))
+        Questions.of_file(
+            write(tmp_path / "q.json", ("x", ("a", "?", ("x", 0)), ("a", "!", ("x", 0))))
+        )
 
 
 def test_questions_without_an_answer_that_can_be_right_are_not_evaluated(tmp_path):
     path = write(tmp_path / "q.json", ("x", ("a", "?", ("x", 0)), ("b", "?", ("", 0), (" ", 0))))
     with pytest.raises(DataError, match=r"q\.json: 1 of 2 questions have an empty answer, b the"):
-        scored(read_squad(path))
-    assert len(scored(read_squad(path).first(1))) == 1
+        Questions.of_file(path).scored()
+    assert len(Questions.of_file(path).first(1).scored()) == 1
 
 
 def test_ids_that_name_no_question_say_nothing_of_what_was_trained_on(tmp_path):
     path = write(
         tmp_path / "q.json", ("Anna came.", ("1", "Who?", ("Anna", 0)), ("1", "When?", ("came", 5)))
     )
-    trained = read_squad(path, named=False)
+    trained = Questions.of_file(path, named=False)
     assert [row.question for row in trained.rows] == ["Who?", "When?"]
     of("dev", ("1", "Where?", "Rom.", "Rom")).seen_in(trained.first(1).fingerprints())
     with pytest.raises(DataError, match=r"\(the same text\)"):
@@ -104,11 +102,11 @@ def test_an_answer_is_placed_where_the_context_has_it():
 def test_crossing_takes_the_question_of_one_language_and_the_rest_of_the_other():
     german = of("de", ("1", "Wer?", "Anna kam.", "Anna"), ("2", "Wo?", "In Rom.", "Rom"))
     spanish = of("es", ("2", "¿Dónde?", "En Roma.", "Roma"), ("3", "¿Qué?", "Pan.", "Pan"))
-    (row,) = crossed(german, spanish).rows
+    (row,) = german.crossed(spanish).rows
     assert (row.id, row.question, row.context) == ("2", "Wo?", "En Roma.")
     assert row.answers[0].text == "Roma"
     with pytest.raises(DataError, match="shares no question's id"):
-        crossed(german, of("fr", ("9", "?", "x", "x")))
+        german.crossed(of("fr", ("9", "?", "x", "x")))
 
 
 def test_a_question_that_was_trained_on_is_known_by_text_and_by_id():
@@ -126,7 +124,7 @@ LISTED = {**ON_THE_HUB, "answers": [[{"text": "Rom", "answer_start": 0}]]}
 
 
 def of_hub(folder, config):
-    return read_hub(HubSet(str(folder), config, "main"), "validation", folder)
+    return Questions.of_hub(HubSet(str(folder), config, "main"), "validation", folder)
 
 
 def test_a_copy_of_a_hub_repository_is_read(tmp_path):
@@ -236,9 +234,9 @@ def test_answers_that_stand_at_bytes_are_read_so_and_others_are_counted(tmp_path
         ("über Brot.", ("a", "?", ("Brot", 5)), ("b", "?", ("Brot", 6)), ("c", "?", ("Brot", 1))),
         ("\U0001f600 Brot", ("d", "?", ("Brot", 5)), ("e", "?", ("Brot", 3)), ("f", "?", ("", -1))),
     )
-    found = read_squad(path)
+    found = Questions.of_file(path)
     assert [row.answers[0].start for row in found.rows] == [5, 5, 1, 2, 2, -1]
     said = "the answers to 3 questions stand at bytes, not characters, and are read so"
     assert found.remarks == (said,)
     left = "2 of 6 answers do not stand at their `answer_start` and are left out"
-    assert answered(found).remarks == (said, left)
+    assert found.answered().remarks == (said, left)

@@ -22,7 +22,8 @@ from raxalign.tasks.taggers.head import (
     extract,
     make_tagger,
 )
-from raxalign.tasks.taggers.task import count, entities_of, feature_layers, values
+from raxalign.tasks.taggers.scheme import TagScheme, entities_of
+from raxalign.tasks.taggers.task import feature_layers
 from raxalign.tasks.transfer.training import Tuning
 from raxalign.train.objective import Step
 
@@ -258,7 +259,7 @@ sentences = st.lists(
 @settings(max_examples=40)
 def test_scores_are_those_of_the_count_by_hand(rows):
     gold, predicted = [[a for a, _ in row] for row in rows], [[b for _, b in row] for row in rows]
-    scores = values(count(gold, predicted, entities=True))
+    scores = TagScheme().values(gold, predicted)
     expected = dict(zip(("precision", "recall", "f1"), by_hand(gold, predicted), strict=True))
     assert {name: scores[name] for name in expected} == pytest.approx(expected, abs=1e-12)
 
@@ -270,11 +271,13 @@ def test_scores_are_those_of_seqeval():
     sides = [[entities_of(row) for row in rows] for rows in (gold, predicted)]
     assert [sum(map(len, side)) for side in sides] == [234, 236]
     assert sum(len(a & b) for a, b in zip(*sides, strict=True)) == 53
-    scores = values(count(gold, predicted, entities=True))
+    scores = TagScheme().values(gold, predicted)
     assert (scores["f1"], scores["precision"]) == (0.225531914893617, 0.2245762711864407)
     assert scores["recall"] == 0.2264957264957265
 
 
 def test_without_entities_there_is_accuracy_alone():
-    assert values(count([["NOUN", "VERB"]], [["NOUN", "_"]], entities=False)) == {"accuracy": 0.5}
-    assert values(count([["O"]], [["O"]], entities=True))["f1"] == 0.0
+    assert TagScheme(entities=False).values([["NOUN", "VERB"]], [["NOUN", "_"]]) == {
+        "accuracy": 0.5
+    }
+    assert TagScheme().values([["O"]], [["O"]])["f1"] == 0.0

@@ -15,8 +15,8 @@ from raxalign.errors import DataError
 from raxalign.options.sources import RemoteData
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.pos import Pos
-from raxalign.tasks.taggers.reading import read_hub
-from raxalign.tasks.taggers.task import ENTITIES
+from raxalign.tasks.taggers.reading import TaggedSentences
+from raxalign.tasks.taggers.scheme import TagScheme
 from raxalign.tasks.transfer.params import HubSet
 from raxalign.train.runtime import Runtime
 from tests.tasks import word_nli
@@ -179,7 +179,7 @@ def on_the_hub(folder, config, tokens, upos, names=None, split="test"):
 
 def of_hub(folder, config, split="test"):
     found = HubSet(str(folder), config, "main")
-    return read_hub(found, split, Pos(Pos.Params()).scheme(), folder / "cache").rows
+    return TaggedSentences.of_hub(found, split, Pos(Pos.Params()).scheme(), folder / "cache").rows
 
 
 def test_of_the_hubs_words_ranges_alone_are_left_out(tmp_path):
@@ -197,7 +197,9 @@ def test_tags_of_the_hub_that_are_no_universal_ones_are_an_error_with_their_row(
     on_the_hub(tmp_path, "de_bare", words, [[0], [0, 2]])
     on_the_hub(tmp_path, "de_none", words, [[0], [2, -1]], UD)
     with pytest.raises(DataError, match="expected tokens and ner_tags or tags"):
-        read_hub(HubSet(str(tmp_path), "de_fine", "main"), "test", ENTITIES, tmp_path / "cache")
+        TaggedSentences.of_hub(
+            HubSet(str(tmp_path), "de_fine", "main"), "test", TagScheme(), tmp_path / "cache"
+        )
     with pytest.raises(DataError, match=r"de_fine:test:2: unknown part of speech 'NN'"):
         of_hub(tmp_path, "de_fine")
     with pytest.raises(DataError, match=r"de_bare:test:1: the tag 0 is not text and has no name"):

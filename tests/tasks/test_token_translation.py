@@ -17,9 +17,16 @@ from raxalign.errors import DataError
 from raxalign.options.sources import looked_up
 from raxalign.plan.values.predictions import samples_of
 from raxalign.tasks.base import TaskInputs
-from raxalign.tasks.token_translation import TokenTranslation, XnliFiles, XnliSentences
-from raxalign.tasks.translation.counts import TokenCounts, count, sacrebleu1
-from raxalign.tasks.translation.sweep import Shift, stream_of, translate
+from raxalign.tasks.token_translation import (
+    Shift,
+    TokenTranslation,
+    XnliFiles,
+    XnliSentences,
+    sacrebleu1,
+    stream_of,
+    translate,
+)
+from raxalign.tasks.translation.counts import TokenCounts
 from tests.methods.toy import toy_encoder, toy_inputs, toy_rows, write_pairs
 from tests.tasks.outcomes import evaluated, made, values
 
@@ -35,7 +42,9 @@ def test_convert_rate_and_bleu_by_hand():
     Matches: 4 once only (the reference has one), 3; 5. So 3 of 6 pieces, against 8 of the
     reference.
     """
-    found = count(ids([4, 4, 3, 9], [1, 5]), ids([4, 3, 5, 5, 5], [5, 4, 4]), {1, 2, 3}, {3, 4, 5})
+    found = TokenCounts.of(
+        ids([4, 4, 3, 9], [1, 5]), ids([4, 3, 5, 5, 5], [5, 4, 4]), {1, 2, 3}, {3, 4, 5}
+    )
     counts = {"tokens": [4, 2], "reference": [5, 3], "matches": [2, 1]}
     rows = {name: values.tolist() for name, values in vars(found).items()}
     assert rows == {**counts, "converted": [2, 1], "shared": [1, 0]}
@@ -44,11 +53,11 @@ def test_convert_rate_and_bleu_by_hand():
 
 
 def test_nothing_that_could_convert_is_no_rate():
-    found = count(ids([3, 3]), ids([3]), {1, 3}, {3, 4})
+    found = TokenCounts.of(ids([3, 3]), ids([3]), {1, 3}, {3, 4})
     assert found.convert_rate() is None
     assert found.bleu1() == 0.5
-    assert count(ids([]), ids([3]), {1}, {3}).bleu1() == 0
-    assert isinstance(count([], [], {1}, {2}), TokenCounts)
+    assert TokenCounts.of(ids([]), ids([3]), {1}, {3}).bleu1() == 0
+    assert isinstance(TokenCounts.of([], [], {1}, {2}), TokenCounts)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -61,7 +70,9 @@ def test_bleu_is_that_of_sacrebleu_on_pieces(seed):
     texts = [[" ".join(map(str, row.tolist())) for row in side] for side in (output, references)]
     bleu = BLEU(max_ngram_order=1, tokenize="none", smooth_method="none")
     expected = bleu.corpus_score(texts[0], [texts[1]]).score / 100
-    assert count(output, references, {1}, {2}).bleu1() == pytest.approx(expected, abs=1e-12)
+    assert TokenCounts.of(output, references, {1}, {2}).bleu1() == pytest.approx(
+        expected, abs=1e-12
+    )
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +189,7 @@ def test_the_whole_task_by_hand(root, encoder):
     shift = 2.5 * (means["en"] - means["de"])
     german = encoder.pieces(rows["src"], "de")
     output = translated(AlignedEncoder(encoder), german, 3, shift.float())
-    expected = count(output, pieces["en"], sets["de"], sets["en"])
+    expected = TokenCounts.of(output, pieces["en"], sets["de"], sets["en"])
     found = values(outcome)
     assert found["layer3_alpha2.5_bleu1"] == expected.bleu1()
     assert found.get("layer3_alpha2.5_convert_rate") == expected.convert_rate()

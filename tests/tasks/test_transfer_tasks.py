@@ -21,10 +21,9 @@ from raxalign.tasks.mlqa import Mlqa
 from raxalign.tasks.ner import Ner
 from raxalign.tasks.pos import Pos
 from raxalign.tasks.slots import Slots
-from raxalign.tasks.taggers.task import UPOS
-from raxalign.tasks.transfer.params import kept, select
+from raxalign.tasks.taggers.scheme import UPOS
 from raxalign.tasks.transfer.rows import among
-from raxalign.tasks.transfer.training import Trained
+from raxalign.tasks.transfer.training import Trained, choose
 from raxalign.tasks.xnli import Xnli
 from raxalign.train.runtime import Runtime
 from tests.every import in_turn
@@ -286,15 +285,20 @@ def test_a_branch_of_the_hub_is_not_a_pin():
         assert task(task.Params(revision="a" * 40)).sources("de", "en")["hub"].pin == "a" * 40
 
 
-ACCURACIES = {"en": [0.6, 0.95, 0.7], "de": [0.5, 0.4, 0.6], "fr": [0.9, 0.4, 0.4]}
+ACCURACIES = {
+    0: {"en": 0.6, "de": 0.5, "fr": 0.9},
+    1: {"en": 0.95, "de": 0.4, "fr": 0.4},
+    2: {"en": 0.7, "de": 0.6, "fr": 0.4},
+}
 
 
 def test_rules_pick_the_epochs_that_they_keep():
-    assert select("mean-dev", ACCURACIES) == dict.fromkeys(ACCURACIES, 0)  # 2.0, 1.75, 1.7 over 3
-    assert select("target-dev", ACCURACIES) == {"en": 1, "de": 2, "fr": 0}
-    assert select("target-dev", {"en": [0.5, 0.7, 0.7]}) == {"en": 1}
+    assert choose("mean-dev", ACCURACIES) == {"*": 0}  # 2.0, 1.75, 1.7 over 3
+    assert choose("target-dev", ACCURACIES) == {"en": 1, "de": 2, "fr": 0}
+    assert choose("target-dev", {1: {"en": 0.5}, 2: {"en": 0.7}, 3: {"en": 0.7}}) == {"en": 2}
     rules = ("pivot-dev", "last", "mean-dev", "target-dev")
-    assert [kept(rule) for rule in rules] == ["pivot-dev", "last", "every", "every"]
+    found = [Xnli(Xnli.Params(selection=rule)).kept() for rule in rules]
+    assert found == ["pivot-dev", "last", "every", "every"]
 
 
 def test_means_are_over_all_languages_or_are_not_there():

@@ -14,7 +14,7 @@ from raxalign.encoders.models.static import Lookup, StaticEncoder, VectorSpace
 from raxalign.encoders.models.transforms import Affine, Transform
 from raxalign.errors import DataError
 from raxalign.tasks.base import TaskInputs
-from raxalign.tasks.classifiers.examples import Example, Examples, training_parts
+from raxalign.tasks.classifiers.examples import Example, Examples
 from raxalign.tasks.classifiers.head import SentenceClassifier, WordClassifier
 from raxalign.tasks.transfer.training import Trained, Tuning
 from raxalign.tasks.xnli import Xnli
@@ -61,7 +61,7 @@ def given(**languages):
 def mixed(switching="sentence", **languages):
     """(premise, hypothesis, their languages, label) by unit."""
     found = {}
-    for part in training_parts(given(**languages), Xnli.labels, "en", switching):
+    for part in Examples.parts(given(**languages), Xnli.labels, "en", switching):
         for *texts, label, unit in zip(*part.texts, part.numbers, part.units, strict=True):
             row = (*(word for text in texts for word in text), *part.langs, int(label))
             found.setdefault(unit, []).append(row)
@@ -201,7 +201,7 @@ def test_the_phrasebook_is_parallel_enough_to_mix():
     sizes = {"train": 60, "dev": 12, "test": 12}
     head = task("phrasebook", phrasebook=sizes, setting="translate-train").head(TaskInputs("en"))
     rows = {lang: head.data.rows("train", lang) for lang in ("en", "de", "el")}
-    parts = training_parts(rows, Xnli.labels, "en", "sentence", whole=False)
+    parts = Examples.parts(rows, Xnli.labels, "en", "sentence", whole=False)
     others = {(lang, "en") for lang in ("de", "el")} | {("en", lang) for lang in ("de", "el")}
     assert {part.langs for part in parts} == {("en", "en"), *others}
     assert all(len(part.numbers) > 50 for part in parts)

@@ -16,7 +16,6 @@ from raxalign.tasks.answers.task import SpanTask
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.classifiers.task import ClassificationTask
 from raxalign.tasks.taggers.task import TaggingTask
-from raxalign.tasks.transfer.params import settings_of
 from raxalign.tasks.transfer.task import TransferTask
 from raxalign.train.options import TrainSettings
 from raxalign.train.runtime import Runtime
@@ -67,7 +66,7 @@ def asked_of(name):
 
 def settings(plugin):
     if isinstance(plugin, TransferTask):
-        return settings_of(plugin.head(TaskInputs("en")).options)
+        return plugin.head(TaskInputs("en")).options.settings()
     return plugin.settings()
 
 

@@ -110,7 +110,7 @@ Layers = Annotated[str, AfterValidator(_checked)]
 """A param that `parse_layers` reads: a text of another form is a fault of the file that has it."""
 Layer = Annotated[str, AfterValidator(partial(_checked, single=True))]
 """Likewise, of one layer."""
-Blocks = Annotated[str, AfterValidator(partial(_checked, blocks=True))]
+BlockRange = Annotated[str, AfterValidator(partial(_checked, blocks=True))]
 """A param that `parse_blocks` reads."""
 Block = Annotated[str, AfterValidator(partial(_checked, single=True, blocks=True))]
 """Likewise, of one block."""

@@ -218,7 +218,7 @@ def pivot_tags(plan: Plan, predictions: StoredPredictions) -> tuple[str, Tagger]
     was evaluated on; None where there are neither.
     """
     from raxalign.corpora.phrasebook import sentences
-    from raxalign.tasks.taggers.task import UPOS
+    from raxalign.tasks.taggers.scheme import UPOS
 
     books = [
         stage

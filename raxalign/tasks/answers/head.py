@@ -19,23 +19,12 @@ from raxalign.encoders.models.transformer import evaluating
 from raxalign.errors import DataError
 from raxalign.lazy import pa
 from raxalign.tasks.answers.rows import (
-    PreparedQuestions,
     Questions,
     WindowRows,
     Windows,
-    answered,
-    crossed,
-    make_windows,
-    read_hub,
-    read_phrasebook,
-    read_questions,
-    read_squad,
-    scored,
-    write_questions,
 )
-from raxalign.tasks.answers.task import METRICS, Rules, best
 from raxalign.tasks.base import TaskInputs
-from raxalign.tasks.transfer.head import Batches, FineTuned, Head, HeldOut, PreparedRows, lay_out
+from raxalign.tasks.transfer.head import Batches, FineTuned, Head, HeldOut
 from raxalign.tasks.transfer.params import HubSet, Split
 from raxalign.train.devices import on_device
 from raxalign.train.group import shared
@@ -58,7 +47,7 @@ class SpanModel(FineTuned):
 
     def lay_out(self, rows: RowSource, chosen: np.ndarray | None = None) -> SpanRows:
         """Some rows as the model reads them. The device has no part in it."""
-        found = lay_out(self.aligned, rows.take(chosen))
+        found = self.packed(rows.take(chosen))
         places_T = np.arange(int(found.lengths_S.max(initial=0)))
         there_BT = places_T < found.lengths_S[:, None]
         return SpanRows(found, found.starts_S[:, None] + np.where(there_BT, places_T, 0), there_BT)
@@ -137,6 +126,7 @@ def span_loss(logits_BT2: torch.Tensor, targets_B2: torch.Tensor) -> torch.Tenso
 class SpanHead(Head):
     """Questions, a model that answers them, and its answers as texts."""
 
+    rows = Questions
     distinct = False
     model, n_outputs = SpanModel, 2  # a logit of starts and one of ends
 
@@ -153,24 +143,21 @@ class SpanHead(Head):
 
     def read_local(self, split: Split, lang: str, report: Report = refuse) -> Questions:
         """Read a local file."""
-        return read_squad(self.data.path(split, lang), report, named=self._named(split))
+        return Questions.of_file(self.data.path(split, lang), report, named=self._named(split))
 
     def read_hub(self, found: HubSet, split: Split) -> Questions:
         """Read a split of a data set of the hub."""
         name = split if split == "train" else getattr(self.task.sets, split)
-        return read_hub(found, name, self.inputs.downloads, named=self._named(split))
+        return Questions.of_hub(found, name, self.inputs.downloads, named=self._named(split))
 
     def read_phrasebook(self, split: Split, lang: str, source: str) -> Questions:
         """Read questions of the phrasebook."""
-        return read_phrasebook(self.params.identity()["phrasebook"][split], lang, split, source)
-
-    prepared = PreparedRows(read_questions, write_questions)
+        n: int = self.params.identity()["phrasebook"][split]
+        return Questions.of_phrasebook(n, lang, split, source)
 
     def check(self, rows: Questions, *, trained: bool) -> Questions:
         """Return the questions; to train on, those with an answer that stands where it says."""
-        if not trained:
-            return scored(rows)
-        return rows if isinstance(rows, PreparedQuestions) else answered(rows)
+        return rows.answered() if trained else rows.scored()
 
     def evaluated(self, languages: Sequence[str], trained: Ints) -> list[HeldOut]:
         """Return each language, or with `g-xlt` each pair (question, then context), split by
@@ -184,7 +171,7 @@ class SpanHead(Head):
         for split in self.data.names():
             there = [lang for lang in languages if (lang, split) in read]
             for asked, told in ((asked, told) for asked in there for told in there):
-                rows = crossed(read[asked, split], read[told, split])
+                rows = read[asked, split].crossed(read[told, split])
                 seen = rows.seen_in(trained)
                 found.append(HeldOut(f"{asked}-{told}", split, rows, seen, (asked, told)))
         return found
@@ -200,7 +187,7 @@ class SpanHead(Head):
             def shared(_: Report, split: Split = split, own: Questions = own) -> int:
                 for (other_split, _lang), other in read.items():
                     if other_split == split:
-                        crossed(own, other)
+                        own.crossed(other)
                 return 0
 
             yield read_through(self.data.path(split, lang), shared)
@@ -215,11 +202,7 @@ class SpanHead(Head):
                 mixes, units = self._mixed(model, *both)
                 parts += mixes
             else:
-                parts.append(
-                    questions.windows(model.encoder, self.sizes)
-                    if isinstance(questions, PreparedQuestions)
-                    else make_windows(questions, model.encoder, (lang, lang), self.sizes).windows
-                )
+                parts.append(questions.training_windows(model.encoder, lang, self.sizes))
                 units = [[number] for number in range(len(parts[-1]))]
             members += [[begin + number for number in unit] for unit in units]
         rows, targets = RowSource.join([p.rows for p in parts]), [p.cuts_S5[:, 3:] for p in parts]
@@ -248,8 +231,8 @@ class SpanHead(Head):
         units: dict[str | None, tuple[list[int], list[int]]] = {row.id: ([], []) for row in rows}
         mixes = list[WindowRows]()
         for place, ((lang, asked), (other, there)) in enumerate([(own, pivot), (pivot, own)]):
-            questions, begin = crossed(asked, there), sum(map(len, mixes))
-            windows = make_windows(questions, model.encoder, (lang, other), self.sizes).windows
+            questions, begin = asked.crossed(there), sum(map(len, mixes))
+            windows = questions.windows(model.encoder, (lang, other), self.sizes).windows
             mixes.append(windows)
             for number, question in enumerate(windows.cuts_S5[:, 0].tolist(), begin):
                 units[questions.rows[question].id][place].append(number)
@@ -272,7 +255,8 @@ class SpanHead(Head):
 
     def inputs_of(self, model: SpanModel, held: HeldOut) -> Windows:
         """Return held-out questions as the model reads them."""
-        return make_windows(held.rows, model.encoder, held.langs, self.sizes)
+        windows: Windows = held.rows.windows(model.encoder, held.langs, self.sizes)
+        return windows
 
     def predict(self, model: SpanModel, inputs: Windows) -> list[str]:
         """Return the answers."""
@@ -280,12 +264,12 @@ class SpanHead(Head):
 
     def measure(self, held: HeldOut, predicted: Sequence[str]) -> dict[str, float]:
         """Return F1 and exact match, by the task's rules."""
-        found = _values(held, predicted, self.task.rules)
+        found = self._values(held, predicted, self.task.rules)
         return {metric: float(np.mean(values)) for metric, values in found.items()}
 
     def choosing_score(self, held: HeldOut, predicted: Sequence[str]) -> float:
         """Return F1 by MLQA's rules, so that evaluations by other rules share the training."""
-        return float(np.mean(_values(held, predicted, "mlqa")["f1"]))
+        return float(np.mean(self._values(held, predicted, "mlqa")["f1"]))
 
     def columns(self, held: HeldOut, predicted: Sequence[str]) -> dict[str, Any]:
         """Return what was answered, the first gold answer, and the metrics over all gold answers.
@@ -299,7 +283,7 @@ class SpanHead(Head):
             "answer": [row.answers[0].text for row in rows],
             "prediction": list(predicted),
         }
-        found = _values(held, predicted, self.task.rules)
+        found = self._values(held, predicted, self.task.rules)
         return {
             "id": pa.array([row.id for row in rows], pa.string()),
             "context": pa.array([row.context_number for row in rows], pa.int64()),
@@ -311,13 +295,8 @@ class SpanHead(Head):
         """Return the notes of an evaluation."""
         return {**super().notes(held_out, chosen), "rules": self.task.rules}
 
-
-def _values(held: HeldOut, answers: Sequence[str], rules: Rules) -> dict[str, list[float]]:
-    """The metrics of each answer, the best over all gold answers."""
-    golds = [[answer.text for answer in row.answers] for row in held.rows.rows]
-    return {
-        name: [
-            best(metric, a, g, held.langs[1], rules) for a, g in zip(answers, golds, strict=True)
-        ]
-        for name, metric in METRICS.items()
-    }
+    def _values(self, held: HeldOut, answers: Sequence[str], rules: str) -> dict[str, list[float]]:
+        """The metrics of each answer, the best over all gold answers."""
+        golds = [[answer.text for answer in row.answers] for row in held.rows.rows]
+        found: dict[str, list[float]] = self.task.compared(answers, golds, held.langs[1], rules)
+        return found

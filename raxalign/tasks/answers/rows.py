@@ -20,7 +20,7 @@ from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
 from raxalign.lazy import np
 from raxalign.tasks.transfer.params import HubSet
-from raxalign.tasks.transfer.rows import TaskRows, no_pieces
+from raxalign.tasks.transfer.rows import TaskRows
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,17 @@ _Entry = tuple[str, str, str, list[Answer]]
 
 
 @dataclass(frozen=True)
+class WindowSizes:
+    """In pieces: what a question may have, how far a window starts after the one before, and what
+    an answer may have.
+    """
+
+    question: int
+    stride: int
+    answer: int
+
+
+@dataclass(frozen=True)
 class Questions(TaskRows[Question]):
     """The questions of one split, in one language or with questions and contexts in two. Those
     without any answer are left out and counted, and so are `misplaced` ones of a training set,
@@ -71,68 +82,217 @@ class Questions(TaskRows[Question]):
     misplaced: int = 0
     noun: ClassVar[str] = "questions"
 
+    @classmethod
+    def of_file(cls, path: Path, report: Report = refuse, *, named: bool = True) -> Questions:
+        """Read the questions of a JSON file: ``data[].paragraphs[]`` of `context` and `qas[]`,
+        these of `id`, `question` and `answers[]` (`text`, `answer_start` in characters).
 
-def answered(questions: Questions) -> Questions:
-    """Return the questions with an answer where it says. Raises `DataError` where none has one."""
-    rows = [row for row in questions.rows if row.placed()]
-    if not rows:
-        remedy = "Count characters, not bytes, from the context's first"
-        raise DataError(questions.source, "no answer stands at its `answer_start`", remedy=remedy)
-    return replace(questions, rows=rows, **misplaced(len(questions), len(rows), questions.remarks))
+        Raises `DataError` with the place for a file that is not such JSON, or has no question with
+        an answer; an id that comes twice goes to `report` where questions have to be `named`.
+        """
+        try:
+            document = json.loads(path.read_text(encoding="utf-8-sig"))
+        except FileNotFoundError:
+            raise DataError(path, "there is no such file") from None
+        except UnicodeDecodeError as error:
+            raise DataError(path, f"is not UTF-8 (byte {error.start})") from None
+        except json.JSONDecodeError as error:
+            raise DataError(path, f"is not JSON ({error.msg})", line=error.lineno) from None
+        return cls._collect(str(path), _entries(path, document), report, named=named)
+
+    @classmethod
+    def of_hub(
+        cls, found: HubSet, split: str, cache: Path | None, *, named: bool = True
+    ) -> Questions:
+        """Read the questions of a hub data set (or of a local copy of its repository) in SQuAD's
+        columns. Raises `DataError`, for an id that comes twice too where questions have to be
+        `named`, or `TransientError`.
+        """
+        where = f"{found.dataset}/{found.config}:{split}"
+        table = load_rows(found.dataset, found.config, split, found.revision, cache)
+        check_columns(where, table, ("id", "question", "context", "answers"))
+
+        def entries() -> Iterator[_Entry]:
+            for number, row in enumerate(table, 1):
+                if not str(row["id"]).startswith(found.part):
+                    continue
+                given = row["answers"]
+                try:
+                    pairs = zip(given["text"], given["answer_start"], strict=True)
+                    answers = [Answer(str(text), int(start)) for text, start in pairs]
+                except (KeyError, TypeError, ValueError) as error:
+                    told = "column answers has no lists `text` and `answer_start` of one length"
+                    raise DataError(where, told, line=number) from error
+                yield row["id"], row["question"], row["context"], answers
+
+        return cls._collect(where, entries(), named=named)
+
+    @classmethod
+    def of_phrasebook(cls, n: int, lang: str, split: str, source: str) -> Questions:
+        """Read the first n questions of the phrasebook; their ids are the same in all languages."""
+        entries = (
+            (f"{split}-{number}", question, context, [Answer(answer, int(start))])
+            for number, ((context, question, answer, start),) in enumerate(
+                read("mlqa", split, (lang,), range(n))
+            )
+        )
+        return cls._collect(source, entries)
+
+    @classmethod
+    def _collect(
+        cls, source: str, entries: Iterable[_Entry], report: Report = refuse, *, named: bool = True
+    ) -> Questions:
+        contexts, ids, unanswerable = dict[str, int](), set[str](), 0
+        n_bytes = 0
+        rows: list[Question] = []
+        for name, question, context, answers in entries:
+            if named and name in ids:
+                report(DataError(source, f"two questions have the id {name}"))
+                continue
+            number = contexts.setdefault(context, len(contexts))
+            if answers:
+                ids.add(name)
+                found = [_by_characters(answer, context) for answer in answers]
+                n_bytes += found != answers
+                rows.append(Question(name, question, context, number, tuple(found)))
+            else:
+                unanswerable += 1
+        if not rows:
+            raise DataError(source, "has no question with an answer")
+        if len(ids) < len(rows):
+            rows = [replace(row, id=None) for row in rows]
+        told = f"the answers to {n_bytes:,} questions stand at bytes, not characters"
+        told += ", and are read so"
+        return Questions(source, rows, unanswerable, remarks=(told,) if n_bytes else ())
+
+    def answered(self) -> Questions:
+        """Return the questions with an answer where it says. Raises `DataError` where none has
+        one.
+        """
+        rows = [row for row in self.rows if row.placed()]
+        if not rows:
+            remedy = "Count characters, not bytes, from the context's first"
+            raise DataError(self.source, "no answer stands at its `answer_start`", remedy=remedy)
+        return replace(self, rows=rows, **misplaced(len(self), len(rows), self.remarks))
+
+    def scored(self) -> Questions:
+        """Return the questions themselves, to be evaluated. Raises `DataError` where one has no
+        answer but an empty text, with which no prediction can agree.
+        """
+        blank = [
+            row.id for row in self.rows if not any(answer.text.strip() for answer in row.answers)
+        ]
+        if blank:
+            told = f"{len(blank):,} of {len(self):,} questions have an empty answer, {blank[0]} the"
+            remedy = (
+                "Take the data set's own file, which has the answers (XTREME's test files have them"
+                " removed)"
+            )
+            raise DataError(self.source, f"{told} first", remedy=remedy)
+        return self
+
+    def crossed(self, contexts: Questions) -> Questions:
+        """Return these questions on the contexts of another language, with the answers there: those
+        whose id both have, in the contexts' order. Raises `DataError` where there are none.
+        """
+        asked = {row.id: row.question for row in self.rows}
+        rows = [replace(row, question=asked[row.id]) for row in contexts.rows if row.id in asked]
+        if not rows:
+            told = f"shares no question's id with {contexts.source}"
+            remedy = "Both must be parts of one parallel set"
+            raise DataError(self.source, told, remedy=remedy)
+        return Questions(f"{self.source} on {contexts.source}", rows)
+
+    def windows(
+        self, encoder: TransformerEncoder, languages: tuple[str, str], sizes: WindowSizes
+    ) -> Windows:
+        """Return windows over questions and their contexts, whose texts are divided into pieces
+        (see `cut_windows`); `languages` are the questions' and the contexts'.
+        """
+        rows, numbers = self.rows, dict[str, int]()
+        context_of = [numbers.setdefault(row.context, len(numbers)) for row in self.rows]
+        found = list(TextPieces.read(encoder.tokenizer, list(numbers), languages[1]))
+        asked = TextPieces.read(encoder.tokenizer, [row.question for row in rows], languages[0])
+        contexts = [found[number] for number in context_of]
+        spans = [span_of(row, pieces) for row, pieces in zip(rows, contexts, strict=True)]
+        told = Pieces.of([pieces.ids for pieces in found], languages[1])
+        given = AskedPieces(
+            Pieces.of([pieces.ids for pieces in asked], languages[0]),
+            replace(told, chosen=np.array(context_of, np.int64)),
+            np.array(spans, np.int32).reshape(-1, 2),
+        )
+        return Windows(rows, contexts, cut_windows(given, encoder, sizes))
+
+    def training_windows(
+        self, encoder: TransformerEncoder, lang: str, sizes: WindowSizes
+    ) -> WindowRows:
+        """Return the windows of questions in one language that are trained on."""
+        return self.windows(encoder, (lang, lang), sizes).windows
+
+    def write(
+        self,
+        lang: str,
+        tokenizer: Any,
+        threads: int,  # noqa: ARG002
+        folder: Path,
+    ) -> dict[str, object]:
+        """Write training questions as their pieces, those of the different contexts, and where the
+        answers are among these, in one process.
+        """
+        placed = self.answered().rows
+        asking: dict[str, list[int]] = {}
+        for number, row in enumerate(placed):
+            asking.setdefault(row.context, []).append(number)
+        context_of = np.zeros(len(placed), np.int32)
+        spans_Q2 = np.full((len(placed), 2), -1, np.int32)
+
+        def contexts() -> Iterator[TextPieces]:
+            found = enumerate(TextPieces.read(tokenizer, list(asking), lang))
+            for numbers, (context, pieces) in zip(asking.values(), found, strict=True):
+                context_of[numbers] = context
+                spans_Q2[numbers] = [span_of(placed[number], pieces) for number in numbers]
+                yield pieces
+
+        # the trainings that read the pieces count the unknown ones
+        with Caveats.collecting() as found:
+            asked = TextPieces.read(tokenizer, [row.question for row in placed], lang)
+            for name, texts in ((_ASKED, asked), (_CONTEXTS, contexts())):
+                _write(folder / name, texts)
+        np.save(folder / "spans.npy", spans_Q2)
+        np.save(folder / "context_of.npy", context_of)
+        np.save(folder / "fingerprints.npy", self.fingerprints())
+        counts = {"pieces": found.pieces[lang], "unknown": found.unknown[lang]}
+        notes = {"source": self.source, "lang": lang, "unanswerable": self.left_out}
+        notes |= {"remarks": self.remarks}
+        record = {**notes, **counts, "total": len(self)}
+        (folder / _RECORD).write_text(json.dumps(record), encoding="utf-8")
+        return {"questions": len(placed), "contexts": len(asking), **counts}
+
+    @classmethod
+    def prepared(cls, folder: Path, lang: str, source: str | None) -> PreparedQuestions:
+        """Return the questions that `write` wrote, mapped."""
+        file = folder / _RECORD
+        record = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+        if record.get("lang") != lang:
+            raise cls.no_pieces(folder, f"questions in {lang}")
+        spans_Q2, context_of = map_array(folder, "spans"), map_array(folder, "context_of")
+        asked, contexts = (_mapped(folder / name, lang) for name in (_ASKED, _CONTEXTS))
+        contexts = replace(contexts, chosen=context_of.astype(np.int64))
+        return PreparedQuestions(
+            source or record["source"],
+            (),
+            record["unanswerable"],
+            map_array(folder, "fingerprints"),
+            **misplaced(record["total"], len(spans_Q2), record.get("remarks", ())),
+            pieces=AskedPieces(asked, contexts, spans_Q2),
+            counts=(record["unknown"], record["pieces"]),
+        )
 
 
 def misplaced(n: int, placed: int, remarks: Iterable[str]) -> dict[str, Any]:
     """Return what a training set has of `n` questions, some of them `placed`, besides its rows."""
     left = f"{n - placed:,} of {n:,} answers do not stand at their `answer_start` and are left out"
     return {"misplaced": n - placed, "remarks": (*remarks, *([left] if n > placed else []))}
-
-
-def scored(rows: Questions) -> Questions:
-    """Return the questions themselves, to be evaluated. Raises `DataError` where one has no answer
-    but an empty text, with which no prediction can agree.
-    """
-    blank = [row.id for row in rows.rows if not any(answer.text.strip() for answer in row.answers)]
-    if blank:
-        told = f"{len(blank):,} of {len(rows):,} questions have an empty answer, {blank[0]} the"
-        remedy = (
-            "Take the data set's own file, which has the answers (XTREME's test files have them"
-            " removed)"
-        )
-        raise DataError(rows.source, f"{told} first", remedy=remedy)
-    return rows
-
-
-def crossed(questions: Questions, contexts: Questions) -> Questions:
-    """Return the questions of one language on the contexts of another, with the answers there:
-    those whose id both have, in the contexts' order.
-
-    Raises `DataError` where there are none.
-    """
-    asked = {row.id: row.question for row in questions.rows}
-    rows = [replace(row, question=asked[row.id]) for row in contexts.rows if row.id in asked]
-    if not rows:
-        told = f"shares no question's id with {contexts.source}"
-        remedy = "Both must be parts of one parallel set"
-        raise DataError(questions.source, told, remedy=remedy)
-    return Questions(f"{questions.source} on {contexts.source}", rows)
-
-
-def read_squad(path: Path, report: Report = refuse, *, named: bool = True) -> Questions:
-    """Read the questions of a JSON file: ``data[].paragraphs[]`` of `context` and `qas[]`, these of
-    `id`, `question` and `answers[]` (`text`, `answer_start` in characters).
-
-    Raises `DataError` with the place for a file that is not such JSON, or has no question with an
-    answer; an id that comes twice goes to `report` where questions have to be `named`.
-    """
-    try:
-        document = json.loads(path.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError:
-        raise DataError(path, "there is no such file") from None
-    except UnicodeDecodeError as error:
-        raise DataError(path, f"is not UTF-8 (byte {error.start})") from None
-    except json.JSONDecodeError as error:
-        raise DataError(path, f"is not JSON ({error.msg})", line=error.lineno) from None
-    return _collect(str(path), _entries(path, document), report, named=named)
 
 
 def _entries(path: Path, document: Any) -> Iterator[_Entry]:
@@ -157,32 +317,6 @@ def _entries(path: Path, document: Any) -> Iterator[_Entry]:
         raise DataError(path, told, remedy=remedy) from error
 
 
-def _collect(
-    source: str, entries: Iterable[_Entry], report: Report = refuse, *, named: bool = True
-) -> Questions:
-    contexts, ids, unanswerable = dict[str, int](), set[str](), 0
-    n_bytes = 0
-    rows: list[Question] = []
-    for name, question, context, answers in entries:
-        if named and name in ids:
-            report(DataError(source, f"two questions have the id {name}"))
-            continue
-        number = contexts.setdefault(context, len(contexts))
-        if answers:
-            ids.add(name)
-            found = [_by_characters(answer, context) for answer in answers]
-            n_bytes += found != answers
-            rows.append(Question(name, question, context, number, tuple(found)))
-        else:
-            unanswerable += 1
-    if not rows:
-        raise DataError(source, "has no question with an answer")
-    if len(ids) < len(rows):
-        rows = [replace(row, id=None) for row in rows]
-    told = f"the answers to {n_bytes:,} questions stand at bytes, not characters, and are read so"
-    return Questions(source, rows, unanswerable, remarks=(told,) if n_bytes else ())
-
-
 def _by_characters(answer: Answer, context: str) -> Answer:
     """The answer by its place in characters, where it is not there but at that byte, or 16-bit
     unit, of the context.
@@ -196,55 +330,8 @@ def _by_characters(answer: Answer, context: str) -> Answer:
     return answer
 
 
-def read_hub(found: HubSet, split: str, cache: Path | None, *, named: bool = True) -> Questions:
-    """Read the questions of a hub data set (or of a local copy of its repository) in SQuAD's
-    columns. Raises `DataError`, for an id that comes twice too where questions have to be `named`,
-    or `TransientError`.
-    """
-    where = f"{found.dataset}/{found.config}:{split}"
-    table = load_rows(found.dataset, found.config, split, found.revision, cache)
-    check_columns(where, table, ("id", "question", "context", "answers"))
-
-    def entries() -> Iterator[_Entry]:
-        for number, row in enumerate(table, 1):
-            if not str(row["id"]).startswith(found.part):
-                continue
-            given = row["answers"]
-            try:
-                pairs = zip(given["text"], given["answer_start"], strict=True)
-                answers = [Answer(str(text), int(start)) for text, start in pairs]
-            except (KeyError, TypeError, ValueError) as error:
-                told = "column answers has no lists `text` and `answer_start` of one length"
-                raise DataError(where, told, line=number) from error
-            yield row["id"], row["question"], row["context"], answers
-
-    return _collect(where, entries(), named=named)
-
-
-def read_phrasebook(n: int, lang: str, split: str, source: str) -> Questions:
-    """Read the first n questions of the phrasebook; their ids are the same in all languages."""
-    entries = (
-        (f"{split}-{number}", question, context, [Answer(answer, int(start))])
-        for number, ((context, question, answer, start),) in enumerate(
-            read("mlqa", split, (lang,), range(n))
-        )
-    )
-    return _collect(source, entries)
-
-
 _RECORD = "questions.json"
 _ASKED, _CONTEXTS = "asked", "contexts"
-
-
-@dataclass(frozen=True)
-class WindowSizes:
-    """In pieces: what a question may have, how far a window starts after the one before, and what
-    an answer may have.
-    """
-
-    question: int
-    stride: int
-    answer: int
 
 
 @dataclass(frozen=True)
@@ -294,30 +381,6 @@ class Windows:
         """Return the context's own characters from the first to the last of some pieces."""
         pieces = self.contexts[question]
         return self.questions[question].context[pieces.starts[first] : pieces.ends[last]]
-
-
-def make_windows(
-    questions: Questions,
-    encoder: TransformerEncoder,
-    languages: tuple[str, str],
-    sizes: WindowSizes,
-) -> Windows:
-    """Windows over questions and their contexts, whose texts are divided into pieces (see
-    `cut_windows`); `languages` are the questions' and the contexts'.
-    """
-    rows, numbers = questions.rows, dict[str, int]()
-    context_of = [numbers.setdefault(row.context, len(numbers)) for row in questions.rows]
-    found = list(TextPieces.read(encoder.tokenizer, list(numbers), languages[1]))
-    asked = TextPieces.read(encoder.tokenizer, [row.question for row in rows], languages[0])
-    contexts = [found[number] for number in context_of]
-    spans = [span_of(row, pieces) for row, pieces in zip(rows, contexts, strict=True)]
-    told = Pieces.of([pieces.ids for pieces in found], languages[1])
-    given = AskedPieces(
-        Pieces.of([pieces.ids for pieces in asked], languages[0]),
-        replace(told, chosen=np.array(context_of, np.int64)),
-        np.array(spans, np.int32).reshape(-1, 2),
-    )
-    return Windows(rows, contexts, cut_windows(given, encoder, sizes))
 
 
 def span_of(row: Question, context: TextPieces) -> tuple[int, int]:
@@ -404,50 +467,21 @@ class PreparedQuestions(Questions):
     def __len__(self) -> int:
         return len(self.pieces.spans_Q2)
 
-    def windows(self, encoder: TransformerEncoder, sizes: WindowSizes) -> WindowRows:
+    def answered(self) -> PreparedQuestions:
+        """Return the questions, which were written with their answers."""
+        return self
+
+    def training_windows(
+        self,
+        encoder: TransformerEncoder,
+        lang: str,  # noqa: ARG002
+        sizes: WindowSizes,
+    ) -> WindowRows:
         """Return windows, and report the unknown pieces, while caveats are collected."""
         if (heard := Caveats.listener()) is not None:
             unknown, pieces = self.counts
             heard.read(str(self.pieces.asked.lang), pieces, unknown)
         return cut_windows(self.pieces, encoder, sizes)
-
-
-def write_questions(
-    rows: Questions,
-    lang: str,
-    tokenizer: Any,
-    threads: int,  # noqa: ARG001
-    folder: Path,
-) -> dict[str, object]:
-    """Write training questions (see `PreparedRows`) as their pieces, those of the different
-    contexts, and where the answers are among these, in one process.
-    """
-    placed = answered(rows).rows
-    asking: dict[str, list[int]] = {}
-    for number, row in enumerate(placed):
-        asking.setdefault(row.context, []).append(number)
-    context_of, spans_Q2 = np.zeros(len(placed), np.int32), np.full((len(placed), 2), -1, np.int32)
-
-    def contexts() -> Iterator[TextPieces]:
-        found = enumerate(TextPieces.read(tokenizer, list(asking), lang))
-        for numbers, (context, pieces) in zip(asking.values(), found, strict=True):
-            context_of[numbers] = context
-            spans_Q2[numbers] = [span_of(placed[number], pieces) for number in numbers]
-            yield pieces
-
-    with Caveats.collecting() as found:  # the trainings that read the pieces count the unknown ones
-        asked = TextPieces.read(tokenizer, [row.question for row in placed], lang)
-        for name, texts in ((_ASKED, asked), (_CONTEXTS, contexts())):
-            _write(folder / name, texts)
-    np.save(folder / "spans.npy", spans_Q2)
-    np.save(folder / "context_of.npy", context_of)
-    np.save(folder / "fingerprints.npy", rows.fingerprints())
-    counts = {"pieces": found.pieces[lang], "unknown": found.unknown[lang]}
-    notes = {"source": rows.source, "lang": lang, "unanswerable": rows.left_out}
-    notes |= {"remarks": rows.remarks}
-    record = {**notes, **counts, "total": len(rows)}
-    (folder / _RECORD).write_text(json.dumps(record), encoding="utf-8")
-    return {"questions": len(placed), "contexts": len(asking), **counts}
 
 
 def _write(folder: Path, texts: Iterable[TextPieces]) -> None:
@@ -456,26 +490,6 @@ def _write(folder: Path, texts: Iterable[TextPieces]) -> None:
     folder.mkdir()
     np.save(folder / "ids.npy", np.concatenate(ids))
     np.save(folder / "offsets.npy", offsets_of([len(part) for part in ids]))
-
-
-def read_questions(folder: Path, lang: str, source: str | None) -> PreparedQuestions:
-    """Return the questions that `write_questions` wrote, mapped (see `Head.read_prepared`)."""
-    file = folder / _RECORD
-    record = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    if record.get("lang") != lang:
-        raise no_pieces(folder, f"questions in {lang}")
-    spans_Q2, context_of = map_array(folder, "spans"), map_array(folder, "context_of")
-    asked, contexts = (_mapped(folder / name, lang) for name in (_ASKED, _CONTEXTS))
-    contexts = replace(contexts, chosen=context_of.astype(np.int64))
-    return PreparedQuestions(
-        source or record["source"],
-        (),
-        record["unanswerable"],
-        map_array(folder, "fingerprints"),
-        **misplaced(record["total"], len(spans_Q2), record.get("remarks", ())),
-        pieces=AskedPieces(asked, contexts, spans_Q2),
-        counts=(record["unknown"], record["pieces"]),
-    )
 
 
 def _mapped(folder: Path, lang: str) -> Pieces:

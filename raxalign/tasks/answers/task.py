@@ -89,7 +89,11 @@ def f1(prediction: str, gold: str, lang: str, rules: Rules = "mlqa") -> float:
 
 
 def exact_match(prediction: str, gold: str, lang: str, rules: Rules = "mlqa") -> float:
-    """1 where both have the same tokens in the same order, else 0."""
+    """1 where both have the same tokens in the same order, else 0.
+
+    >>> exact_match("The house.", "a house", "en"), exact_match("houses", "a house", "en")
+    (1.0, 0.0)
+    """
     return float(normalized(prediction, lang, rules) == normalized(gold, lang, rules))
 
 
@@ -100,7 +104,11 @@ def best(
     lang: str,
     rules: Rules = "mlqa",
 ) -> float:
-    """The largest value over the gold answers; there is at least one."""
+    """The largest value over the gold answers; there is at least one.
+
+    >>> best(exact_match, "house", ["the tower", "the house"], "en")
+    1.0
+    """
     return max(metric(prediction, gold, lang, rules) for gold in golds)
 
 
@@ -123,40 +131,6 @@ MEASURED = (
 
 
 _OPTIMIZER: Mapping[str, Any] = {**shared.ADAM, "weight_decay": 1e-4, "clip": 1.0}
-
-
-class SpanParams(shared.SettingParams):
-    """Options on what is trained on and how; see `mlqa` for what they mean together."""
-
-    removed: ClassVar[Mapping[str, Removed]] = {
-        "hub": Removed(
-            "leave it out: the sets of the hub are those of the task; name files of others in"
-            " `data`",
-            default=Removed.ANY,
-        ),
-        "rules": Removed(
-            "leave it out: `mlqa` has MLQA's rules, `spans` and `tydiqa` have SQuAD's",
-            default=Removed.ANY,
-        ),
-        "max_question_length": Removed("leave it out: questions are cut to 64 pieces", keyed=64),
-        "doc_stride": Removed(
-            "leave it out: windows of a context begin 128 pieces apart", keyed=128
-        ),
-        "max_answer_length": Removed("leave it out: answers have 30 pieces at most", keyed=30),
-        **shared.of_papers(_OPTIMIZER),
-        "weight_decay": Removed(shared.OF_PAPERS, keyed=1e-4),
-        **shared.of_phrasebook(train=2000, dev=300, test=300),
-    }
-    setting: Literal["zero-shot", "g-xlt", "translate-train"] = "zero-shot"
-    learning_rate: float = Field(3e-5, gt=0)
-    schedule: Annotated[RateSchedule, LATER] = "linear"
-    dropout: float = Field(0.0, ge=0, lt=1)
-    max_length: int = Field(384, ge=16)
-
-    @property
-    def optimizer(self) -> Mapping[str, Any]:
-        """That of XTREME (Hu et al. 2020)."""
-        return _OPTIMIZER
 
 
 @dataclass(frozen=True)
@@ -212,11 +186,47 @@ class SpanTask(TransferTask):
     """What `data: hub` reads."""
     rules: Rules = "mlqa"
     """How answers are compared: by MLQA's rules for each language, or SQuAD's."""
-    sizes: WindowSizes = WindowSizes(question=64, stride=128, answer=30)
+    sizes = WindowSizes(question=64, stride=128, answer=30)
     """Those of XTREME (Hu et al. 2020)."""
-    params: SpanParams
 
-    def __init__(self, params: SpanParams) -> None:
+    class Params(shared.SettingParams):
+        """Options on what is trained on and how; see `mlqa` for what they mean together."""
+
+        removed: ClassVar[Mapping[str, Removed]] = {
+            "hub": Removed(
+                "leave it out: the sets of the hub are those of the task; name files of others in"
+                " `data`",
+                default=Removed.ANY,
+            ),
+            "rules": Removed(
+                "leave it out: `mlqa` has MLQA's rules, `spans` and `tydiqa` have SQuAD's",
+                default=Removed.ANY,
+            ),
+            "max_question_length": Removed(
+                "leave it out: questions are cut to 64 pieces", keyed=64
+            ),
+            "doc_stride": Removed(
+                "leave it out: windows of a context begin 128 pieces apart", keyed=128
+            ),
+            "max_answer_length": Removed("leave it out: answers have 30 pieces at most", keyed=30),
+            **shared.of_papers(_OPTIMIZER),
+            "weight_decay": Removed(shared.OF_PAPERS, keyed=1e-4),
+            **shared.of_phrasebook(train=2000, dev=300, test=300),
+        }
+        setting: Literal["zero-shot", "g-xlt", "translate-train"] = "zero-shot"
+        learning_rate: float = Field(3e-5, gt=0)
+        schedule: Annotated[RateSchedule, LATER] = "linear"
+        dropout: float = Field(0.0, ge=0, lt=1)
+        max_length: int = Field(384, ge=16)
+
+        @property
+        def optimizer(self) -> Mapping[str, Any]:
+            """That of XTREME (Hu et al. 2020)."""
+            return _OPTIMIZER
+
+    params: Params
+
+    def __init__(self, params: Params) -> None:
         super().__init__(params)
         if self.mixing != "none":  # questions are then read on contexts of other files
             self.row_options = ()  # type: ignore[misc]
@@ -247,3 +257,14 @@ class SpanTask(TransferTask):
         from raxalign.tasks.answers.head import SpanHead
 
         return SpanHead(self, inputs)
+
+    def compared(
+        self, answers: Sequence[str], golds: Sequence[Sequence[str]], lang: str, rules: Rules
+    ) -> dict[str, list[float]]:
+        """Return the metrics of answers on contexts in a language, by rules; the best value over
+        the gold answers of each.
+        """
+        return {
+            name: [best(metric, a, g, lang, rules) for a, g in zip(answers, golds, strict=True)]
+            for name, metric in METRICS.items()
+        }

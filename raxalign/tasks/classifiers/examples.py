@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar, overload
 
 import numpy as np
 import pyarrow as pa
@@ -25,9 +25,9 @@ from raxalign.corpora.text.words import Sentence
 from raxalign.encoders.models.pieces import Pieces, write_pieces
 from raxalign.errors import DataError
 from raxalign.languages import same_language
-from raxalign.tasks.classifiers.task import ROLES, LabelScheme, Role
-from raxalign.tasks.transfer.params import CodeSwitching, HubSet, Split
-from raxalign.tasks.transfer.rows import LazyList, TaskRows, left_out, read_pieces
+from raxalign.tasks.classifiers.scheme import Columns, LabelScheme
+from raxalign.tasks.transfer.params import HubSet, Split
+from raxalign.tasks.transfer.rows import TaskRows
 
 Texts = Sequence[Sequence[str]] | Pieces
 """Texts that white space divides into words, or their pieces."""
@@ -52,6 +52,35 @@ class Example:
     def texts(self) -> tuple[str, ...]:
         """Return the texts by which a copy is recognised."""
         return self.first, self.second or ""
+
+
+EntryT = TypeVar("EntryT")
+
+
+class LazyList(Sequence[EntryT]):
+    """Entries that are made one by one.
+
+    >>> squares = LazyList(4, lambda place: place * place)
+    >>> len(squares), squares[1:3], squares[-1]
+    (4, [1, 4], 9)
+    """
+
+    def __init__(self, count: int, make: Callable[[int], EntryT]) -> None:
+        """`make` returns the entry of a place from 0 to `count` - 1."""
+        self._count, self._make = count, make
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, which: int) -> EntryT: ...
+    @overload
+    def __getitem__(self, which: slice) -> list[EntryT]: ...
+    def __getitem__(self, which: int | slice) -> EntryT | list[EntryT]:
+        """Return an entry, or a list of some."""
+        if isinstance(which, slice):
+            return [self._make(place) for place in range(*which.indices(self._count))]
+        return self._make(range(self._count)[which])
 
 
 _FIELDS = tuple(entry.name for entry in fields(Example))
@@ -132,6 +161,156 @@ class Examples(TaskRows[Example]):
         found = pc.index_in(self.table["label"], known).to_numpy()
         return np.asarray(found, np.int64)
 
+    @classmethod
+    def of_rows(cls, source: str, rows: Iterable[Example]) -> Examples:
+        """Keep examples, which are read once."""
+        return cls(source, ExampleTable.of(rows))
+
+    @classmethod
+    def of_file(
+        cls,
+        path: Path,
+        place: tuple[str, Split],
+        scheme: LabelScheme,
+        report: Report,
+        *,
+        alone: bool,
+    ) -> Examples:
+        """Read those of a language and split from a local file (see `ExampleFile`)."""
+        return ExampleFile(path, *place, scheme, alone=alone).read(report)
+
+    @classmethod
+    def of_hub(cls, found: HubSet, split: str, scheme: LabelScheme, cache: Path | None) -> Examples:
+        """Read the labelled examples of a data set of the hub, or of a local copy of its
+        repository. Raises as `HubSet.read` does, and `DataError` where a column is missing, or a
+        label is unknown.
+
+        Labels are text, or numbers; a number means the name that the data set has for it, or else
+        the label at that place.
+        """
+        where, table = found.read(split, cache)
+        lowered = {name.lower(): name for name in table.column_names}
+        needed = scheme.columns.needed
+        columns = {
+            role: lowered[name]
+            for role in (*needed, "id", "group")
+            for name in reversed(scheme.columns.names(role))
+            if name in lowered
+        }
+        check_columns(where, table, [scheme.columns.shown(r) for r in needed if r not in columns])
+        names = getattr(table.features[columns["label"]], "names", None)
+        values = {role: table[column] for role, column in columns.items()}
+
+        def rows() -> Iterator[Example]:
+            for i, cell in enumerate(values["label"]):
+                label = _label(where, i + 1, cell, scheme, names)
+                if label is not None:
+                    texts = [values[role][i] for role in scheme.columns.texts]
+                    first, second = [*("" if t is None else str(t) for t in texts), None][:2]
+                    own = {r: str(values[r][i]) for r in ("id", "group") if r in values}
+                    id_, group = own.get("id"), own.get("group")
+                    yield Example(str(first), second, label, i + 1, id_, group)
+
+        lost = list[int]()
+        kept = ExampleTable.of(with_texts(rows(), scheme.columns.no_text, lost))
+        if not len(kept):
+            raise DataError(where, "has no labelled rows")
+        n, remarks = len(table) - len(kept) - len(lost), cls.lost(len(lost), "a text is lacking")
+        return Examples(where, kept, n, remarks=remarks)
+
+    @staticmethod
+    def parts(
+        given: Mapping[str, Examples],
+        labels: Sequence[str],
+        pivot: str,
+        code_switching: str,
+        *,
+        whole: bool = True,
+    ) -> list[ExamplePart]:
+        """Return the training examples of all languages, one unit per original example; `given`
+        holds them by language, parallel to the pivot's where languages are mixed.
+
+        With `sentence` switching (Pan et al. 2021, 3.3) each (p_xx, h_xx) of another language than
+        the pivot becomes the two examples (p_xx, h_en) and (p_en, h_xx) of one unit, and is not
+        used itself; the pivot's own stay. Raises `DataError` where examples are not parallel;
+        without `whole` those that have no counterpart are left out.
+        """
+        parts, begin = list[ExamplePart](), 0
+        for lang, own in given.items():
+            numbers, places = own.numbers(labels), dict[str, np.ndarray]()
+            mixes = [(lang, lang)]
+            if lang != pivot and code_switching != "none":
+                places[lang], places[pivot] = own.counterparts(given[pivot], whole=whole)
+                mixes, numbers = [(lang, pivot), (pivot, lang)], numbers[places[lang]]
+            units = np.arange(begin, begin + len(numbers))
+            for mix in mixes:
+                names = zip(own.text_names, mix, strict=False)
+                texts = [given[of].texts(name, places.get(of)) for name, of in names]
+                parts.append(ExamplePart(mix, texts, numbers, units))
+            begin += len(units)
+        return parts
+
+    def counterparts(self, pivot: Examples, *, whole: bool) -> tuple[Ints, Ints]:
+        """Return the places of these examples, and those of the pivot's examples of the same lines:
+        their labels agree, and their ids where both have one. Raises `DataError` with file and
+        line.
+        """
+        if whole and len(self) != len(pivot):
+            told = f"{len(self)} labelled rows, but {pivot.source} has {len(pivot)}"
+            raise DataError(self.source, told, remedy=_REMEDY)
+        lines, others = (side.table["line"].to_numpy() for side in (self, pivot))
+        order = np.argsort(others, kind="stable")
+        at = np.searchsorted(others[order], lines, side="right") - 1
+        there = (at >= 0) & (others[order][at] == lines)
+        own, theirs = np.flatnonzero(there), order[at[there]]
+        missing = len(lines) if not whole or there.all() else int(np.argmin(there))
+        faults = [(missing, f"{pivot.source} has no row in this line")]
+        for name in ("id", "label"):
+            mine, other = self.table[name].take(own), pivot.table[name].take(theirs)
+            differs = pc.fill_null(pc.not_equal(mine, other), False).to_numpy()
+            if differs.any():
+                i = int(np.argmax(differs))
+                told = f"the {name} is {mine[i].as_py()}, but {other[i].as_py()} in {pivot.source}"
+                faults.append((int(own[i]), told))
+        place, told = min(reversed(faults), key=lambda fault: fault[0])
+        if place < len(lines):
+            raise DataError(self.source, told, line=int(lines[place]), remedy=_REMEDY)
+        if not len(own):
+            told = f"no row has a counterpart in {pivot.source}"
+            raise DataError(self.source, told, remedy=_REMEDY)
+        return own, theirs
+
+    def write(self, lang: str, tokenizer: Any, threads: int, folder: Path) -> dict[str, Any]:
+        """Write training examples as pieces, and columns without texts."""
+        np.save(folder / _FINGERPRINTS, self.fingerprints())
+        texts = list(self.text_names)
+        notes = {
+            "source": self.source,
+            "unlabelled": self.left_out,
+            "remarks": self.remarks,
+            "texts": texts,
+        }
+        _write(self.table.drop_columns(list(TEXTS)), folder / _COLUMNS, notes)
+        with tempfile.TemporaryDirectory(prefix="texts-", dir=folder) as work:
+            _write(self.table.select(texts), Path(work), {})
+            columns = dict.fromkeys(texts, lang)
+            return write_pieces(tokenizer, Path(work), columns, threads, folder, Pieces.OF_ROWS)
+
+    @classmethod
+    def prepared(cls, folder: Path, lang: str, source: str | None) -> Examples:
+        """Return the examples that `write` wrote, mapped."""
+        notes = read_metadata(folder / _COLUMNS)
+        # what an earlier version wrote does not name its texts
+        names = notes.get("texts") or [n for n in TEXTS if n == "first" or (folder / n).exists()]
+        return Examples(
+            source or notes["source"],
+            ExampleTable(read_table(folder / _COLUMNS)),
+            notes["unlabelled"],
+            np.load(folder / _FINGERPRINTS, mmap_mode="r"),
+            {name: cls.mapped(folder / name, lang) for name in names},
+            remarks=tuple(notes.get("remarks", ())),
+        )
+
 
 def with_texts(rows: Iterable[Example], no_text: str, lost: list[int]) -> Iterator[Example]:
     """Yield the examples of which no text is blank, or `no_text`; `lost` gets the others' lines."""
@@ -143,44 +322,10 @@ def with_texts(rows: Iterable[Example], no_text: str, lost: list[int]) -> Iterat
             yield row
 
 
-def write_examples(
-    rows: Examples, lang: str, tokenizer: Any, threads: int, folder: Path
-) -> dict[str, Any]:
-    """Write training examples (see `PreparedRows`) as pieces, and columns without texts."""
-    np.save(folder / _FINGERPRINTS, rows.fingerprints())
-    texts = list(rows.text_names)
-    notes = {
-        "source": rows.source,
-        "unlabelled": rows.left_out,
-        "remarks": rows.remarks,
-        "texts": texts,
-    }
-    _write(rows.table.drop_columns(list(TEXTS)), folder / _COLUMNS, notes)
-    with tempfile.TemporaryDirectory(prefix="texts-", dir=folder) as work:
-        _write(rows.table.select(texts), Path(work), {})
-        columns = dict.fromkeys(texts, lang)
-        return write_pieces(tokenizer, Path(work), columns, threads, folder, Pieces.OF_ROWS)
-
-
 def _write(table: pa.Table, folder: Path, metadata: dict[str, Any]) -> None:
     with DatasetWriter(folder, table.schema, metadata) as writer:
         for batch in table.to_batches():
             writer.write(batch)
-
-
-def read_examples(folder: Path, lang: str, source: str | None) -> Examples:
-    """Return the examples that `write_examples` wrote, mapped (see `Head.read_prepared`)."""
-    notes = read_metadata(folder / _COLUMNS)
-    # what an earlier version wrote does not name its texts
-    names = notes.get("texts") or [n for n in TEXTS if n == "first" or (folder / n).exists()]
-    return Examples(
-        source or notes["source"],
-        ExampleTable(read_table(folder / _COLUMNS)),
-        notes["unlabelled"],
-        np.load(folder / _FINGERPRINTS, mmap_mode="r"),
-        {name: read_pieces(folder / name, lang) for name in names},
-        remarks=tuple(notes.get("remarks", ())),
-    )
 
 
 @dataclass(frozen=True)
@@ -195,78 +340,16 @@ class ExamplePart:
     units: np.ndarray
 
 
-def training_parts(
-    given: Mapping[str, Examples],
-    labels: Sequence[str],
-    pivot: str,
-    code_switching: CodeSwitching,
-    *,
-    whole: bool = True,
-) -> list[ExamplePart]:
-    """Return the training examples of all languages, one unit per original example; `given` holds
-    them by language, parallel to the pivot's where languages are mixed.
-
-    With `sentence` switching (Pan et al. 2021, 3.3) each (p_xx, h_xx) of another language than the
-    pivot becomes the two examples (p_xx, h_en) and (p_en, h_xx) of one unit, and is not used
-    itself; the pivot's own stay. Raises `DataError` where examples are not parallel; without
-    `whole` those that have no counterpart are left out.
-    """
-    parts, begin = list[ExamplePart](), 0
-    for lang, own in given.items():
-        numbers, places = own.numbers(labels), dict[str, np.ndarray]()
-        mixes = [(lang, lang)]
-        if lang != pivot and code_switching != "none":
-            places[lang], places[pivot] = counterparts(own, given[pivot], whole=whole)
-            mixes, numbers = [(lang, pivot), (pivot, lang)], numbers[places[lang]]
-        units = np.arange(begin, begin + len(numbers))
-        for mix in mixes:
-            names = zip(own.text_names, mix, strict=False)
-            texts = [given[of].texts(name, places.get(of)) for name, of in names]
-            parts.append(ExamplePart(mix, texts, numbers, units))
-        begin += len(units)
-    return parts
-
-
 _REMEDY = (
     "Sentence-level code-switching needs training files that are translations of the pivot's,"
     " line by line"
 )
 
 
-def counterparts(examples: Examples, pivot: Examples, *, whole: bool) -> tuple[Ints, Ints]:
-    """Return the places of examples, and those of the pivot's examples of the same lines: their
-    labels agree, and their ids where both have one. Raises `DataError` with file and line.
-    """
-    if whole and len(examples) != len(pivot):
-        told = f"{len(examples)} labelled rows, but {pivot.source} has {len(pivot)}"
-        raise DataError(examples.source, told, remedy=_REMEDY)
-    lines, others = (side.table["line"].to_numpy() for side in (examples, pivot))
-    order = np.argsort(others, kind="stable")
-    at = np.searchsorted(others[order], lines, side="right") - 1
-    there = (at >= 0) & (others[order][at] == lines)
-    own, theirs = np.flatnonzero(there), order[at[there]]
-    missing = len(lines) if not whole or there.all() else int(np.argmin(there))
-    faults = [(missing, f"{pivot.source} has no row in this line")]
-    for name in ("id", "label"):
-        mine, other = examples.table[name].take(own), pivot.table[name].take(theirs)
-        differs = pc.fill_null(pc.not_equal(mine, other), False).to_numpy()
-        if differs.any():
-            i = int(np.argmax(differs))
-            told = f"the {name} is {mine[i].as_py()}, but {other[i].as_py()} in {pivot.source}"
-            faults.append((int(own[i]), told))
-    place, told = min(reversed(faults), key=lambda fault: fault[0])
-    if place < len(lines):
-        raise DataError(examples.source, told, line=int(lines[place]), remedy=_REMEDY)
-    if not len(own):
-        told = f"no row has a counterpart in {pivot.source}"
-        raise DataError(examples.source, told, remedy=_REMEDY)
-    return own, theirs
-
-
 _JSON = (".jsonl", ".ndjson", ".json")
 _HIDDEN = "Accuracies need labels; XTREME's test files have none, XNLI's own (xnli.test.tsv) have"
 
-Record = tuple[int, Mapping[Role, str]]
+Record = tuple[int, Mapping[str, str]]
 """(line, role -> text) of a row."""
 
 
@@ -309,7 +392,7 @@ class ExampleFile:
                 raise DataError(self.path, told, line=self.unlabelled[0], remedy=_HIDDEN)
             others = f"; its column `language` has {', '.join(self.others)}" if self.others else ""
             raise DataError(self.path, f"{told}{others}")
-        remarks = left_out(len(lost), "a text is lacking")
+        remarks = Examples.lost(len(lost), "a text is lacking")
         return Examples(str(self.path), rows, len(self.unlabelled), remarks=remarks)
 
     def _rows(self, records: Iterator[Record]) -> Iterator[Example]:
@@ -363,7 +446,7 @@ class ExampleFile:
 
     def _objects(self) -> Iterator[Record]:
         """Yield the records of a file with one JSON object per line."""
-        columns: dict[Role, int] = {}
+        columns: dict[str, int] = {}
         known = list[str]()
         for line, entry in read_objects(self.path, self.refused):
             if list(entry) != known:  # mostly all objects have the same keys
@@ -386,15 +469,15 @@ class ExampleFile:
 
         return sum(any(map(named, self._lowered(role))) for role in self.names.needed) > 1
 
-    def _lowered(self, role: Role) -> list[str]:
+    def _lowered(self, role: str) -> list[str]:
         return [name.lower() for name in self.names.names(role)]
 
-    def _columns(self, names: Sequence[str], line: int = 1) -> dict[Role, int]:
+    def _columns(self, names: Sequence[str], line: int = 1) -> dict[str, int]:
         """Return the place of each column among the names. Raises `DataError` where a text or the
         label is missing, or nothing says of which language the texts are.
         """
-        lowered, columns = [name.strip().lower() for name in names], dict[Role, int]()
-        for role in ROLES:
+        lowered, columns = [name.strip().lower() for name in names], dict[str, int]()
+        for role in Columns.ROLES:
             known = self._lowered(role)
             if role in self.names.texts:
                 known = [f"{name}_{self.language.lower()}" for name in known] + known
@@ -435,43 +518,6 @@ def _counted(cells: Sequence[str]) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]])
-
-
-def read_hub(found: HubSet, split: str, scheme: LabelScheme, cache: Path | None) -> Examples:
-    """Read the labelled examples of a data set of the hub, or of a local copy of its repository.
-    Raises as `HubSet.read` does, and `DataError` where a column is missing, or a label is unknown.
-
-    Labels are text, or numbers; a number means the name that the data set has for it, or else the
-    label at that place.
-    """
-    where, table = found.read(split, cache)
-    lowered = {name.lower(): name for name in table.column_names}
-    needed = scheme.columns.needed
-    columns = {
-        role: lowered[name]
-        for role in (*needed, "id", "group")
-        for name in reversed(scheme.columns.names(role))
-        if name in lowered
-    }
-    check_columns(where, table, [scheme.columns.shown(r) for r in needed if r not in columns])
-    names = getattr(table.features[columns["label"]], "names", None)
-    values = {role: table[column] for role, column in columns.items()}
-
-    def rows() -> Iterator[Example]:
-        for i, cell in enumerate(values["label"]):
-            label = _label(where, i + 1, cell, scheme, names)
-            if label is not None:
-                texts = (values[role][i] for role in scheme.columns.texts)
-                first, second = [*("" if text is None else str(text) for text in texts), None][:2]
-                id_, group = (str(values[r][i]) if r in values else None for r in ("id", "group"))
-                yield Example(str(first), second, label, i + 1, id_, group)
-
-    lost = list[int]()
-    kept = ExampleTable.of(with_texts(rows(), scheme.columns.no_text, lost))
-    if not len(kept):
-        raise DataError(where, "has no labelled rows")
-    n, remarks = len(table) - len(kept) - len(lost), left_out(len(lost), "a text is lacking")
-    return Examples(where, kept, n, remarks=remarks)
 
 
 def _label(

@@ -28,32 +28,10 @@ from raxalign.errors import DataError
 from raxalign.lazy import pa
 from raxalign.options.sources import differs_by_language
 from raxalign.tasks.base import TaskInputs
-from raxalign.tasks.classifiers.examples import (
-    Example,
-    ExampleFile,
-    Examples,
-    ExampleTable,
-    Texts,
-    counterparts,
-    read_examples,
-    read_hub,
-    training_parts,
-    write_examples,
-)
-from raxalign.tasks.classifiers.task import METRICS
-from raxalign.tasks.transfer.head import (
-    Batches,
-    FineTuned,
-    Head,
-    HeldOut,
-    PreparedRows,
-    TaskModel,
-    lay_out,
-    noted,
-    summed_loss,
-)
+from raxalign.tasks.classifiers.examples import Example, Examples, Texts
+from raxalign.tasks.transfer.head import Batches, FineTuned, Head, HeldOut, TaskModel
 from raxalign.tasks.transfer.params import HubSet, Split
-from raxalign.tasks.transfer.rows import TaskRows, prepared_rows
+from raxalign.tasks.transfer.rows import TaskRows
 from raxalign.train.devices import on_device
 from raxalign.train.group import shared
 
@@ -73,7 +51,7 @@ class Classifier(TaskModel):
 
     def loss(self, rows: Any, labels: np.ndarray) -> torch.Tensor:
         """Return the summed cross-entropy of examples."""
-        return summed_loss(self.logits(rows), labels)
+        return self.summed_loss(self.logits(rows), labels)
 
 
 @dataclass(frozen=True)
@@ -100,7 +78,7 @@ class SentenceClassifier(Classifier, FineTuned):
         """
         made = [side for side in texts if isinstance(side, Pieces)]
         if made:
-            return prepared_rows(self.encoder, made)
+            return TaskRows.encoded(self.encoder, made)
         plain = [side for side in texts if not isinstance(side, Pieces)]
         second = plain[1] if plain[1:] else None
         return self.encoder.pieces(plain[0], langs[0], second, langs[-1])
@@ -109,7 +87,7 @@ class SentenceClassifier(Classifier, FineTuned):
 
     def lay_out(self, rows: RowSource, chosen: np.ndarray | None = None) -> ClassifiedRows:
         """Return some rows as the classifier reads them. The device has no part in it."""
-        found = lay_out(self.aligned, rows.take(chosen))
+        found = self.packed(rows.take(chosen))
         places_B = self.encoder.inputs.summary_places(found.starts_S, found.lengths_S)
         return ClassifiedRows(found, places_B)
 
@@ -251,6 +229,7 @@ _SHOWN = 5
 class LabelHead(Head):
     """Examples, a classifier, and its probabilities (examples, labels)."""
 
+    rows = Examples
     model: ClassVar[Any] = SentenceClassifier
     static_hidden: ClassVar[int] = 300
     """Width of the hidden layer of the classifier over word vectors."""
@@ -266,12 +245,12 @@ class LabelHead(Head):
     def read_local(self, split: Split, lang: str, report: Report = refuse) -> Examples:
         """Read a local file."""
         alone = differs_by_language(getattr(self.params.data, split)) or lang == self.pivot
-        file = ExampleFile(self.data.path(split, lang), lang, split, self.scheme, alone=alone)
-        return file.read(report)
+        path = self.data.path(split, lang)
+        return Examples.of_file(path, (lang, split), self.scheme, report, alone=alone)
 
     def read_hub(self, found: HubSet, split: Split) -> Examples:
         """Read a split of a data set of the hub."""
-        return read_hub(found, split, self.scheme, self.inputs.downloads)
+        return Examples.of_hub(found, split, self.scheme, self.inputs.downloads)
 
     def read_phrasebook(self, split: Split, lang: str, source: str) -> Examples:
         """Read examples of the phrasebook."""
@@ -282,9 +261,7 @@ class LabelHead(Head):
             Example(" ".join(first), " ".join(second) if paired else None, label, i)
             for i, (first, second, label) in made
         )
-        return Examples(source, ExampleTable.of(rows))
-
-    prepared = PreparedRows(read_examples, write_examples)
+        return Examples.of_rows(source, rows)
 
     def check(self, rows: Examples, *, trained: bool) -> Examples:
         """Return the examples; remember the labels of those that are trained on. Raises `DataError`
@@ -316,7 +293,7 @@ class LabelHead(Head):
             if lang != self.pivot:
 
                 def same(_: Report, lang: str = lang) -> int:
-                    counterparts(self.data.training(lang), pivot, whole=True)
+                    self.data.training(lang).counterparts(pivot, whole=True)
                     return 0
 
                 yield read_through(self.data.path("train", lang), same)
@@ -353,7 +330,7 @@ class LabelHead(Head):
         # The phrasebook's examples that are evaluated too were left out, and those without a text:
         # others in each language.
         whole = self.params.data != "phrasebook" and not any(r.remarks for r in given.values())
-        parts = training_parts(given, self.labels, self.pivot, self.task.mixing, whole=whole)
+        parts = Examples.parts(given, self.labels, self.pivot, self.task.mixing, whole=whole)
         pieces = [model.rows(part.texts, part.langs) for part in parts]
         units, numbers = (
             np.concatenate(found)
@@ -389,8 +366,8 @@ class LabelHead(Head):
     def measure(self, held: HeldOut, predicted: np.ndarray) -> dict[str, float]:
         """Return the accuracy, and the main metric."""
         gold, found = held.rows.numbers(self.labels), predicted.argmax(1)
-        metrics = dict.fromkeys(("accuracy", self.task.main_metric))
-        return {metric: METRICS[metric](gold, found) for metric in metrics}
+        values: dict[str, float] = self.task.scored(gold, found)
+        return values
 
     def columns(self, held: HeldOut, predicted: np.ndarray) -> dict[str, Any]:
         """Return labels, predicted ones, and a column of probabilities per label. The column of
@@ -417,14 +394,14 @@ class LabelHead(Head):
     def notes(self, held_out: Sequence[HeldOut], chosen: Mapping[str, object]) -> dict[str, object]:
         """Return the notes of an evaluation."""
         notes, known = super().notes(held_out, chosen), {*self.labels}
-        notes["unlabelled"] = noted(held_out, lambda held: held.rows.left_out)
+        notes["unlabelled"] = HeldOut.noted(held_out, lambda held: held.rows.left_out)
         if not self.scheme.labels:
             notes["labels"] = list(self.labels)
-            notes["labels_not_in_training"] = noted(
+            notes["labels_not_in_training"] = HeldOut.noted(
                 held_out, lambda held: sorted({*held.rows.label_names()} - known)
             )
         if self.task.repeats:
-            notes["seen_in_training"] = noted(held_out, lambda held: int(held.seen.sum()))
+            notes["seen_in_training"] = HeldOut.noted(held_out, lambda held: int(held.seen.sum()))
         return notes
 
 

@@ -22,26 +22,8 @@ from raxalign.encoders.models.rows import Packed, RowSource
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.errors import RaxalignError
 from raxalign.tasks.base import TaskInputs
-from raxalign.tasks.taggers.reading import (
-    Tagged,
-    TaggedSentences,
-    read_hub,
-    read_sentences,
-    read_tagged,
-    write_sentences,
-)
-from raxalign.tasks.taggers.task import OUTSIDE, count, feature_layers, values
-from raxalign.tasks.transfer.head import (
-    Batches,
-    FineTuned,
-    Head,
-    HeldOut,
-    PreparedRows,
-    TaskModel,
-    lay_out,
-    noted,
-    summed_loss,
-)
+from raxalign.tasks.taggers.reading import TaggedSentences
+from raxalign.tasks.transfer.head import Batches, FineTuned, Head, HeldOut, TaskModel
 from raxalign.tasks.transfer.params import HubSet, Split
 from raxalign.train.devices import on_device
 from raxalign.train.group import shared
@@ -248,7 +230,7 @@ class LinearTagger(Tagger, FineTuned):
 
     def lay_out(self, placed: Placed, chosen: np.ndarray) -> TaggedRows:
         """Return the sentences `chosen` as the tagger reads them."""
-        found = lay_out(self.aligned, placed.rows.take(chosen))
+        found = self.packed(placed.rows.take(chosen))
         firsts = [placed.firsts[i] for i in chosen]
         counts_S = np.array(list(map(len, firsts)), np.int64)
         starts_W = np.repeat(found.starts_S[: len(chosen)], counts_S)
@@ -263,7 +245,7 @@ class LinearTagger(Tagger, FineTuned):
 
     def loss(self, rows: TaggedRows, labels: Sequence[np.ndarray]) -> torch.Tensor:
         """Return the summed cross-entropy of all words."""
-        return summed_loss(self.logits(rows), np.concatenate(labels))
+        return self.summed_loss(self.logits(rows), np.concatenate(labels))
 
     def best(self, placed: Placed, chosen: np.ndarray) -> list[np.ndarray]:
         """Return the most probable label of each word on its own."""
@@ -289,20 +271,20 @@ class BilstmCrf(Tagger):
         self.encoder = copy.copy(aligned.encoder)
         self.encoder.max_positions = min(self.encoder.max_positions, settings.max_length)
         self.aligned = replace(aligned, encoder=self.encoder)
-        self.layers = feature_layers(settings.layers, aligned.n_layers)
+        self.layers = settings.feature_layers(aligned.n_layers)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.input_dropout = nn.Dropout(_INPUT_DROPOUT)
             self.dropout = nn.Dropout(settings.dropout)
             self.lstm = nn.LSTM(
                 aligned.hidden_size,
-                settings.hidden,
+                settings.width,
                 _LSTM_LAYERS,
                 batch_first=True,
                 bidirectional=True,
                 dropout=settings.dropout,
             )
-            self.crf = ConditionedCrf(2 * settings.hidden, n_labels)
+            self.crf = ConditionedCrf(2 * settings.width, n_labels)
         self.to(aligned.device)
 
     def placed(self, rows: RowSource) -> Placed:
@@ -367,6 +349,7 @@ class TagHead(Head):
     chooses the weights of each language.
     """
 
+    rows = TaggedSentences
     point = "step"
     allowed = 0.5
 
@@ -376,19 +359,17 @@ class TagHead(Head):
 
     def read_local(self, split: Split, lang: str, report: Report = refuse) -> TaggedSentences:
         """Read a local file."""
-        return read_tagged(self.data.path(split, lang), report, self.scheme)
+        return TaggedSentences.of_file(self.data.path(split, lang), report, self.scheme)
 
     def read_hub(self, found: HubSet, split: Split) -> TaggedSentences:
         """Read a split of a data set of the hub."""
-        return read_hub(found, split, self.scheme, self.inputs.downloads)
+        return TaggedSentences.of_hub(found, split, self.scheme, self.inputs.downloads)
 
     def read_phrasebook(self, split: Split, lang: str, source: str) -> TaggedSentences:
         """Read sentences of the phrasebook."""
         n: int = self.params.identity()["phrasebook"][split]
-        made = enumerate(self.task.phrasebook(n, lang, split, _PHRASEBOOK_SEED), 1)
-        return TaggedSentences(source, [Tagged(tuple(w), tuple(t), i) for i, (w, t) in made])
-
-    prepared = PreparedRows(read_sentences, write_sentences)
+        made = self.task.phrasebook(n, lang, split, _PHRASEBOOK_SEED)
+        return TaggedSentences.of_made(source, made)
 
     def new_model(self, aligned: AlignedEncoder, seed: int, *, training: bool = True) -> Tagger:  # noqa: ARG002
         """Make the tagger that the options ask for."""
@@ -397,7 +378,8 @@ class TagHead(Head):
     def labels_of(self, rows: Sequence[TaggedSentences]) -> tuple[str, ...]:
         """Return the tags of the training sentences, `O` first."""
         found = {tag for sentences in rows for tag in sentences.tags()}
-        return tuple(sorted(found, key=lambda tag: (tag != OUTSIDE, tag)))
+        ordered: tuple[str, ...] = self.scheme.ordered(found)
+        return ordered
 
     def batches(self, model: Tagger, given: Mapping[str, TaggedSentences]) -> SentenceBatches:
         """Return the training sentences as the tagger reads them."""
@@ -425,13 +407,14 @@ class TagHead(Head):
     def measure(self, held: HeldOut, predicted: Labels) -> dict[str, float]:
         """Return the accuracy, and for entities F1, precision and recall."""
         gold = [row.tags for row in held.rows.rows]
-        return values(count(gold, self._names(predicted), entities=self.scheme.entities))
+        found: dict[str, float] = self.scheme.values(gold, self._names(predicted))
+        return found
 
     def columns(self, held: HeldOut, predicted: Labels) -> dict[str, Any]:
         """Return words, tags and predicted tags as lists, and the numbers that scores sum."""
         texts, tags = pa.list_(pa.string()), self._names(predicted)
         gold = [row.tags for row in held.rows.rows]
-        counts = count(gold, tags, entities=self.scheme.entities)
+        counts = self.scheme.counts(gold, tags)
         numbers = dict(zip(("n_tokens_right", "n_tokens"), counts["accuracy"], strict=True))
         if "f1" in counts:
             numbers |= dict(zip(("n_right", "n_predicted"), counts["precision"], strict=True))
@@ -455,8 +438,8 @@ class TagHead(Head):
             "selection": self.options.selection,
             "steps": chosen,
             "sentences": {held.place: len(held.rows) for held in held_out},
-            "seen_in_training": noted(held_out, lambda held: int(held.seen.sum())),
-            "tags_not_in_training": noted(
+            "seen_in_training": HeldOut.noted(held_out, lambda held: int(held.seen.sum())),
+            "tags_not_in_training": HeldOut.noted(
                 held_out, lambda held: sorted(held.rows.tags() - {*self.labels})
             ),
         }

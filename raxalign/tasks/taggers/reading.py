@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -37,15 +37,16 @@ from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
 from raxalign.languages import is_code
 from raxalign.lazy import np, pa
-from raxalign.tasks.taggers.task import ENTITIES, UNIVERSAL, TagScheme, in_brackets, listed
+from raxalign.tasks.taggers.scheme import UPOS, TagScheme
 from raxalign.tasks.transfer.params import HubSet
-from raxalign.tasks.transfer.rows import TaskRows, left_out, prepared_rows, read_pieces
+from raxalign.tasks.transfer.rows import TaskRows
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
 _RECORD, _COLUMN = "sentences.json", "words"
 _CHUNK = 8192
+_ENTITIES = TagScheme()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,131 @@ class TaggedSentences(TaskRows[Tagged]):
         for row in self.rows:
             yield np.array([number[tag] for tag in row.tags], dtype=np.int64)
 
+    @classmethod
+    def of_file(
+        cls, path: Path, report: Report = refuse, scheme: TagScheme = _ENTITIES
+    ) -> TaggedSentences:
+        """Read the sentences of a file; entities come back in IOB2. Faults of lines go to `report`,
+        with file and line; by default it raises them. Raises `DataError` where the file is missing,
+        or has no sentences.
+        """
+        file = _TaggedFile(path, scheme, Refusals(report))
+        told, remedy = (
+            "has no sentences",
+            "A sentence has one line per word, and a blank line ends it",
+        )
+        found: list[Tagged | None] = []
+        if scheme.columns.layout == "conllu":
+            found += file.divided(file.conllu_words())
+        elif {*file.header} <= {*file.names()}:
+            told, remedy = "has no requests after its header", ""
+            found += file.requests()
+        else:
+            found += file.divided(file.column_words())
+        rows = cls._kept(str(path), found, file.wordless)
+        if not len(rows) and not file.refused.count:
+            raise DataError(path, told, remedy=remedy)
+        return rows
+
+    @classmethod
+    def of_hub(
+        cls, found: HubSet, split: str, scheme: TagScheme, cache: Path | None
+    ) -> TaggedSentences:
+        """Read the sentences of a data set of the hub, or of a local copy of its repository.
+
+        Tags are text, or numbers whose names the data set has. Where tags do not mark entities,
+        words with the tag ``_`` are left out.
+
+        Raises as `HubSet.read` does, and `DataError` where a column is missing, or a tag is
+        unknown.
+        """
+        where, table = found.read(split, cache)
+        rows = list[Tagged | None]()
+        for number, words, tags in _hub_rows(where, table, scheme):
+            if words or tags:
+                rows += _tagged(where, number, (words, tags), scheme, Refusals())
+        kept = cls._kept(where, rows, 0)
+        if not len(kept):
+            raise DataError(where, "has no sentences")
+        return kept
+
+    @classmethod
+    def of_made(
+        cls, source: str, made: Iterable[tuple[Sequence[str], Sequence[str]]]
+    ) -> TaggedSentences:
+        """Keep words and tags, such as those of the phrasebook."""
+        return cls(source, [Tagged(tuple(w), tuple(t), i) for i, (w, t) in enumerate(made, 1)])
+
+    @classmethod
+    def _kept(cls, where: str, found: Sequence[Tagged | None], wordless: int) -> TaggedSentences:
+        """The sentences of a source, without those that are None, and words that are empty (with
+        the `wordless` rows), which are counted. The code of a language before every word (WikiANN
+        has ``de:Berlin``) is not part of it. Raises `DataError` for a treebank without its text.
+        """
+        kept, n = list[Tagged](), 0
+        words = [word for row in found if row is not None for word in row.words]
+        if words.count("_") > _HIDDEN * len(words):
+            told = (
+                f"{words.count('_'):,} of {len(words):,} words are `_`: its text is not in the file"
+            )
+            remedy = "Put it back by the program that comes with the treebank, or take another one"
+            raise DataError(where, told, remedy=remedy)
+        codes = {word.partition(":")[0] if ":" in word else "" for word in words}
+        coded = bool(codes) and all(is_code(code) or code in _WIKIPEDIAS for code in codes)
+        for row in filter(None, found):
+            n += 1
+            forms = [word.partition(":")[2] for word in row.words] if coded else row.words
+            if coded or "" in forms:
+                pairs = [pair for pair in zip(forms, row.tags, strict=True) if pair[0]]
+                wordless += len(forms) - len(pairs)
+                if not pairs:
+                    continue
+                words_, tags = zip(*pairs, strict=True)
+                row = replace(row, words=words_, tags=tags, running=None)
+            kept.append(row)
+        remarks = cls.lost(len(found) - n, "the numbers of words and of tags differ")
+        remarks += cls.lost(wordless, "a tag has no word")
+        if coded:
+            remarks += (f"the code of a language before each word ({min(codes)}:) is not read",)
+        return TaggedSentences(where, kept, len(found) - n, remarks=remarks)
+
+    def write(self, lang: str, tokenizer: Any, threads: int, folder: Path) -> dict[str, Any]:
+        """Write training sentences as pieces and tags."""
+        names = sorted(self.tags())
+        tags = [np.zeros(0, np.int64), *self.numbers(names)]
+        np.save(folder / "tags.npy", np.concatenate(tags).astype(np.int32))
+        np.save(folder / "fingerprints.npy", self.fingerprints())
+        record = {"source": self.source, "tags": names, "left_out": self.left_out}
+        record |= {"remarks": self.remarks}
+        (folder / _RECORD).write_text(json.dumps(record), encoding="utf-8")
+        with tempfile.TemporaryDirectory(prefix="texts-", dir=folder) as work:
+            schema, words = pa.schema(sentence_columns(_COLUMN)), self.words()
+            with DatasetWriter(Path(work), schema, {}) as writer:
+                for start in range(0, len(words), _CHUNK):
+                    part = [
+                        cells_of(_COLUMN, sentence) for sentence in words[start : start + _CHUNK]
+                    ]
+                    writer.write({name: [row[name] for row in part] for name in schema.names})
+            columns = {_COLUMN: lang}
+            return write_pieces(tokenizer, Path(work), columns, threads, folder, Pieces.OF_ROWS)
+
+    @classmethod
+    def prepared(cls, folder: Path, lang: str, source: str | None) -> PreparedSentences:
+        """Return the sentences that `write` wrote, mapped."""
+        pieces = cls.mapped(folder / _COLUMN, lang)
+        record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
+        tags_W, hashes = (map_array(folder, name) for name in ("tags", "fingerprints"))
+        return PreparedSentences(
+            source or record["source"],
+            (),
+            record.get("left_out", 0),
+            hashes,
+            remarks=tuple(record.get("remarks", ())),
+            pieces=pieces,
+            names=record["tags"],
+            tags_W=tags_W,
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class PreparedSentences(TaggedSentences):
@@ -111,7 +237,7 @@ class PreparedSentences(TaggedSentences):
 
     def piece_rows(self, encoder: TransformerEncoder, lang: str) -> RowSource:  # noqa: ARG002
         """Return the rows that an encoder reads, by whose tokenizer the pieces were made."""
-        return prepared_rows(encoder, [self.pieces])
+        return self.encoded(encoder, [self.pieces])
 
     def tags(self) -> set[str]:
         """Return all tags that a word has."""
@@ -127,43 +253,6 @@ class PreparedSentences(TaggedSentences):
         offsets = self.pieces.word_offsets
         for start, stop in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
             yield place[self.tags_W[start:stop]]
-
-
-def write_sentences(
-    rows: TaggedSentences, lang: str, tokenizer: Any, threads: int, folder: Path
-) -> dict[str, Any]:
-    """Write training sentences (see `PreparedRows`) as pieces and tags."""
-    names = sorted(rows.tags())
-    tags = [np.zeros(0, np.int64), *rows.numbers(names)]
-    np.save(folder / "tags.npy", np.concatenate(tags).astype(np.int32))
-    np.save(folder / "fingerprints.npy", rows.fingerprints())
-    record = {"source": rows.source, "tags": names, "left_out": rows.left_out}
-    record |= {"remarks": rows.remarks}
-    (folder / _RECORD).write_text(json.dumps(record), encoding="utf-8")
-    with tempfile.TemporaryDirectory(prefix="texts-", dir=folder) as work:
-        schema, words = pa.schema(sentence_columns(_COLUMN)), rows.words()
-        with DatasetWriter(Path(work), schema, {}) as writer:
-            for start in range(0, len(words), _CHUNK):
-                part = [cells_of(_COLUMN, sentence) for sentence in words[start : start + _CHUNK]]
-                writer.write({name: [row[name] for row in part] for name in schema.names})
-        return write_pieces(tokenizer, Path(work), {_COLUMN: lang}, threads, folder, Pieces.OF_ROWS)
-
-
-def read_sentences(folder: Path, lang: str, source: str | None) -> PreparedSentences:
-    """Return the sentences that `write_sentences` wrote, mapped (see `Head.read_prepared`)."""
-    pieces = read_pieces(folder / _COLUMN, lang)
-    record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
-    tags_W, hashes = (map_array(folder, name) for name in ("tags", "fingerprints"))
-    return PreparedSentences(
-        source or record["source"],
-        (),
-        record.get("left_out", 0),
-        hashes,
-        remarks=tuple(record.get("remarks", ())),
-        pieces=pieces,
-        names=record["tags"],
-        tags_W=tags_W,
-    )
 
 
 _NUMBER = re.compile(r"(\d+)|\d+-\d+|\d+\.\d+")
@@ -193,60 +282,6 @@ class Word(NamedTuple):
     form: str
     tag: str
     after: str | None = None
-
-
-def read_tagged(
-    path: Path, report: Report = refuse, scheme: TagScheme = ENTITIES
-) -> TaggedSentences:
-    """Read the sentences of a file; entities come back in IOB2. Faults of lines go to `report`,
-    with file and line; by default it raises them. Raises `DataError` where the file is missing, or
-    has no sentences.
-    """
-    file = _TaggedFile(path, scheme, Refusals(report))
-    told, remedy = "has no sentences", "A sentence has one line per word, and a blank line ends it"
-    found: list[Tagged | None] = []
-    if scheme.columns.layout == "conllu":
-        found += file.divided(file.conllu_words())
-    elif {*file.header} <= {*file.names()}:
-        told, remedy = "has no requests after its header", ""
-        found += file.requests()
-    else:
-        found += file.divided(file.column_words())
-    rows = _sentences(str(path), found, file.wordless)
-    if not len(rows) and not file.refused.count:
-        raise DataError(path, told, remedy=remedy)
-    return rows
-
-
-def _sentences(where: str, found: Sequence[Tagged | None], wordless: int) -> TaggedSentences:
-    """The sentences of a source, without those that are None, and words that are empty (with the
-    `wordless` rows), which are counted. The code of a language before every word (WikiANN has
-    ``de:Berlin``) is not part of it. Raises `DataError` for a treebank without its text.
-    """
-    kept, n = list[Tagged](), 0
-    words = [word for row in found if row is not None for word in row.words]
-    if words.count("_") > _HIDDEN * len(words):
-        told = f"{words.count('_'):,} of {len(words):,} words are `_`: its text is not in the file"
-        remedy = "Put it back by the program that comes with the treebank, or take another one"
-        raise DataError(where, told, remedy=remedy)
-    codes = {word.partition(":")[0] if ":" in word else "" for word in words}
-    coded = bool(codes) and all(is_code(code) or code in _WIKIPEDIAS for code in codes)
-    for row in filter(None, found):
-        n += 1
-        forms = [word.partition(":")[2] for word in row.words] if coded else row.words
-        if coded or "" in forms:
-            pairs = [pair for pair in zip(forms, row.tags, strict=True) if pair[0]]
-            wordless += len(forms) - len(pairs)
-            if not pairs:
-                continue
-            words_, tags = zip(*pairs, strict=True)
-            row = replace(row, words=words_, tags=tags, running=None)
-        kept.append(row)
-    remarks = left_out(len(found) - n, "the numbers of words and of tags differ")
-    remarks += left_out(wordless, "a tag has no word")
-    if coded:
-        remarks += (f"the code of a language before each word ({min(codes)}:) is not read",)
-    return TaggedSentences(where, kept, len(found) - n, remarks=remarks)
 
 
 class _TaggedFile:
@@ -471,7 +506,7 @@ def _after(cells: Sequence[str]) -> str:
 
 def _unknown(tag: str, scheme: TagScheme) -> tuple[str, str]:
     """The message on an unknown tag, and the remedy."""
-    if scheme.labels == UNIVERSAL.labels:
+    if scheme.labels == UPOS:
         known = f"The universal ones are {', '.join(scheme.labels)}"
         return f"unknown part of speech {tag!r}", known
     return f"unknown tag {tag!r}", scheme.known()
@@ -500,23 +535,24 @@ def _tagged(
         yield Tagged(tuple(words), scheme.final(tags), number)
 
 
-def read_hub(found: HubSet, split: str, scheme: TagScheme, cache: Path | None) -> TaggedSentences:
-    """Read the sentences of a data set of the hub, or of a local copy of its repository.
+def in_brackets(text: str, *, characters: bool) -> tuple[list[str], list[str]]:
+    """Return the words and tags of a request whose slots are in brackets, divided at blanks;
+    with `characters` words that are not ASCII alone are divided into characters.
 
-    Tags are text, or numbers whose names the data set has. Where tags do not mark entities, words
-    with the tag ``_`` are left out.
-
-    Raises as `HubSet.read` does, and `DataError` where a column is missing, or a tag is unknown.
+    >>> in_brackets("wake me at [time : nine am]", characters=False)[1]
+    ['O', 'O', 'O', 'B-time', 'I-time']
+    >>> in_brackets("[date : 明天] 叫 me", characters=True)
+    (['明', '天', '叫', 'me'], ['B-date', 'I-date', 'O', 'O'])
     """
-    where, table = found.read(split, cache)
-    rows = list[Tagged | None]()
-    for number, words, tags in _hub_rows(where, table, scheme):
-        if words or tags:
-            rows += _tagged(where, number, (words, tags), scheme, Refusals())
-    kept = _sentences(where, rows, 0)
-    if not len(kept):
-        raise DataError(where, "has no sentences")
-    return kept
+    words, tags = list[str](), list[str]()
+    for plain, kind, inside in re.findall(r"([^\[]+)|\[\s*([^\s:]+)\s*:([^\]]*)\]", text):
+        found = (plain or inside).split()
+        if characters:
+            found = [part for word in found for part in ([word] if word.isascii() else word)]
+        words += found
+        follow = [f"{'I' if at else 'B'}-{kind}" for at in range(len(found))]
+        tags += follow if kind else [TagScheme.OUTSIDE] * len(found)
+    return words, tags
 
 
 def _hub_rows(
@@ -530,7 +566,8 @@ def _hub_rows(
             characters = locale in _BY_CHARACTER
             yield number, *in_brackets(str(text), characters=characters)
         return
-    columns = listed(scheme.columns.words), listed(scheme.columns.tags)
+    given = scheme.columns.words, scheme.columns.tags
+    columns = [(names,) if isinstance(names, str) else names for names in given]
     there = [next((n for n in names if n in table.column_names), None) for names in columns]
     if None in there:
         expected = " and ".join(" or ".join(names) for names in columns)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, cast
+from typing import Any, ClassVar, Literal, cast
 
 from torch import nn
 
@@ -24,7 +24,8 @@ from raxalign.errors import RaxalignError
 from raxalign.languages import spelled
 from raxalign.lazy import np, torch
 from raxalign.tasks.base import TaskInputs
-from raxalign.tasks.transfer.params import HubSet, Selection, Split, path_of, readers
+from raxalign.tasks.transfer.params import HubSet, Split
+from raxalign.tasks.transfer.rows import TaskRows
 from raxalign.train.devices import on_device
 
 _OF_ENCODER = "model."
@@ -43,6 +44,12 @@ class TaskModel(nn.Module):
         """Return the logits of some rows (None: of all)."""
         logits: torch.Tensor = self.logits(self.lay_out(rows, chosen))
         return logits
+
+    @staticmethod
+    def summed_loss(logits: torch.Tensor, labels: np.ndarray) -> torch.Tensor:
+        """Return the summed cross-entropy of the labels of some rows or words."""
+        gold = on_device(labels, logits.device)
+        return nn.functional.cross_entropy(logits, gold, reduction="sum")
 
     def trained(self) -> dict[str, torch.Tensor]:
         """Copies of the trained tensors, on the CPU: what training may change."""
@@ -127,11 +134,9 @@ class FineTuned(TaskModel):
             below = depth > 0 and (place[0] == "embeddings" or block < depth)
             parameter.requires_grad_(place[0] != "pooler" and not below)
 
-
-def summed_loss(logits: torch.Tensor, labels: np.ndarray) -> torch.Tensor:
-    """Return the summed cross-entropy of the labels of some rows or words."""
-    gold = on_device(labels, logits.device)
-    return nn.functional.cross_entropy(logits, gold, reduction="sum")
+    def packed(self, rows: Rows) -> Packed:
+        """Return rows as the encoder reads them."""
+        return lay_out(self.aligned, rows)
 
 
 def shares_rows(aligned: AlignedEncoder, languages: Collection[str]) -> bool:
@@ -174,6 +179,11 @@ class HeldOut:
         """Their name in notes."""
         return f"{self.label}/{self.split}"
 
+    @staticmethod
+    def noted(held_out: Sequence[HeldOut], value_of: Callable[[HeldOut], Any]) -> dict[str, Any]:
+        """Return a value of each held-out set by its name in notes, where there is one."""
+        return {held.place: value for held in held_out if (value := value_of(held))}
+
     def owner(self, pivot: str) -> str:
         """Return the language whose model answers, where each has one: the second text's, or the
         first text's where the second one is in the pivot.
@@ -210,21 +220,6 @@ class Batches:
         return self.model.lay_out(self.entries, chosen), self.gold[chosen]
 
 
-class PreparedRows(NamedTuple):
-    """How training rows are kept that are divided into pieces.
-
-    Attributes:
-        read: returns the rows of a folder in a language; the third argument is their name in
-            messages (None: that which was written). Raises `DataError` for another language.
-        write: divides rows in a language into pieces by a tokenizer and a number of processes, and
-            writes these and the fingerprints of rows into a folder. Returns the numbers of rows,
-            words and pieces, and of unknown ones among these.
-    """
-
-    read: Callable[[Path, str, str | None], Any]
-    write: Callable[[Any, str, Any, int, Path], Mapping[str, object]]
-
-
 class Head(ABC):
     """One task at work: its readers, its models and its scores. What all kinds share of reading is
     `Splits`.
@@ -242,8 +237,8 @@ class Head(ABC):
     """The class of models that are fine-tuned."""
     n_outputs: ClassVar[int] = 0
     """Logits of such a model per piece that its head reads (0: one per label)."""
-    prepared: ClassVar[PreparedRows]
-    """How training rows are kept that are divided into pieces."""
+    rows: ClassVar[type[TaskRows[Any]]]
+    """What reads and keeps the rows."""
     labels: tuple[str, ...] = ()
     """What a model tells apart, in its order, once a training knows it."""
 
@@ -360,10 +355,10 @@ class Splits:
 
     def choosing(self, languages: Sequence[str]) -> Sequence[str]:
         """Return those of the languages whose development sets choose the weights."""
-        rule: Selection = self.head.options.selection
-        if self.task.each and rule != "last":
-            rule = "target-dev"
-        return readers(rule, languages, self.pivot)
+        rule = self.head.options.selection
+        if rule == "last":
+            return ()
+        return (self.pivot,) if rule == "pivot-dev" and not self.task.each else languages
 
     def rows(self, split: Split, lang: str, report: Report = refuse) -> Any:
         """Read the rows of a split, at most `max_train` to train on. The faults of a local file
@@ -381,13 +376,13 @@ class Splits:
         if lang not in self.inputs.rows:
             return self.rows("train", lang)
         named = None if isinstance(self.params.data, str) else str(self.path("train", lang))
-        return self.head.prepared.read(self.inputs.rows[lang], lang, named)
+        return self.head.rows.prepared(self.inputs.rows[lang], lang, named)
 
     def path(self, split: Split, lang: str) -> Path:
         """Return the local file of a split."""
-        return self.inputs.files.get(split, {}).get(lang) or path_of(
-            getattr(self.params.data, split), lang, self.pivot, self.task.names
-        )
+        given = self.inputs.files.get(split, {}).get(lang)
+        found: Path = given or self.task.file(getattr(self.params.data, split), lang, self.pivot)
+        return found
 
     def _read(self, split: Split, lang: str, report: Report = refuse) -> Any:
         if self.params.data == "hub":
@@ -469,8 +464,3 @@ class Splits:
 def _report(rows: Any, report: Report) -> None:
     for told in rows.remarks:
         report(Remark(rows.source, told))
-
-
-def noted(held_out: Sequence[HeldOut], value_of: Callable[[HeldOut], Any]) -> dict[str, Any]:
-    """Return a value of each held-out set by its name in notes, where there is one."""
-    return {held.place: value for held in held_out if (value := value_of(held))}

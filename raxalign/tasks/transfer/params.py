@@ -8,18 +8,16 @@ Field(5e-5, gt=0)``. Those that are not declared here are in `raxalign.train.opt
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from raxalign.corpora.readers.codes import own_code
 from raxalign.corpora.readers.hub import HubRows, dataset_revision, load_rows
-from raxalign.lazy import np
 from raxalign.options.params import LATER, BaseParams, Removed
-from raxalign.options.sources import DataPath, RemoteData, expand_path
+from raxalign.options.sources import DataPath, RemoteData
 from raxalign.tasks.base import Task
 from raxalign.train.options import TrainSettings, pair_of
 
@@ -29,50 +27,11 @@ if TYPE_CHECKING:
 Selection = Literal["pivot-dev", "mean-dev", "target-dev", "last"]
 
 
-def kept(selection: Selection) -> str:
-    """What a training leaves behind for a rule: `pivot-dev` and `last` know their epoch when it
-    ends, the others need them all.
-    """
-    return selection if selection in ("pivot-dev", "last") else "every"
-
-
-def readers(selection: Selection, languages: Sequence[str], pivot: str) -> Sequence[str]:
-    """The languages whose development sets a rule reads."""
-    return () if selection == "last" else (pivot,) if selection == "pivot-dev" else languages
-
-
-def select(selection: Selection, accuracies: Mapping[str, Sequence[float]]) -> dict[str, int]:
-    """The index of the chosen epoch for each language, by accuracies (language -> a value for each
-    epoch); the earlier of equals.
-
-    `mean-dev` takes the epoch of the best mean over all languages (Cao et al. 2020), `target-dev`
-    the best of each language, which looks at labelled data of the target language, so that the
-    result is not zero-shot.
-
-    >>> values = {"en": [0.6, 0.7], "de": [0.5, 0.3]}
-    >>> select("mean-dev", values), select("target-dev", values)
-    ({'en': 0, 'de': 0}, {'en': 1, 'de': 0})
-    """
-    if selection == "target-dev":
-        return {lang: int(np.argmax(values)) for lang, values in accuracies.items()}
-    epoch = int(np.argmax(np.mean(list(accuracies.values()), axis=0)))
-    return dict.fromkeys(accuracies, epoch)
-
-
 Split = Literal["train", "dev", "test"]
 LanguageNames = Mapping[str, str]
 """Language code -> the data set's own name of the language; codes that are missing are their own
 name.
 """
-
-
-def path_of(template: str, lang: str, pivot: str, names: LanguageNames) -> Path:
-    """Return the file of one language: {lang} and {pivot} become the data set's names.
-
-    >>> str(path_of("{lang}/train.txt", "sw", "en", {"sw": "swa"}))
-    'swa/train.txt'
-    """
-    return expand_path(template, lang=own_code(lang, names), pivot=own_code(pivot, names))
 
 
 class DataFiles(BaseParams):
@@ -239,6 +198,14 @@ class TransferParams(Task.Params):
         """What the training has where the task does not declare an option of that name."""
         return ADAM
 
+    def settings(self) -> TrainSettings:
+        """Return the settings of a training with these options, of which none is None."""
+        same = ("learning_rate", "batch_size", "epochs", "warmup", "schedule")
+        given = {name: getattr(self, name) for name in same}
+        adam = {name: getattr(self, name, value) for name, value in self.optimizer.items()}
+        adam |= {"betas": pair_of(adam["betas"]), "clip": adam["clip"] or None}
+        return TrainSettings(**given, **adam)
+
 
 class SettingParams(TransferParams):
     """Options on what is trained on and which epoch is evaluated; each task lists its settings."""
@@ -254,12 +221,3 @@ class SettingParams(TransferParams):
     epochs: int = Field(3, ge=1)
     batch_size: int = Field(32, ge=1)
     warmup: float = Field(0.1, ge=0)
-
-
-def settings_of(options: Any) -> TrainSettings:
-    """Return the settings of a training with these options."""
-    same = ("learning_rate", "batch_size", "epochs", "warmup", "schedule")
-    given = {name: getattr(options, name) for name in same}
-    adam = {name: getattr(options, name, value) for name, value in options.optimizer.items()}
-    adam |= {"betas": pair_of(adam["betas"]), "clip": adam["clip"] or None}
-    return TrainSettings(**given, **adam)

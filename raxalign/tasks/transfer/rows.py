@@ -7,10 +7,10 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeVar, overload
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from raxalign.arrays import Bools, Ints
 from raxalign.encoders.models.pieces import Pieces
@@ -42,10 +42,58 @@ class TaskRows(Generic[RowT]):
     def __len__(self) -> int:
         return len(self.rows)
 
+    def write(self, lang: str, tokenizer: Any, threads: int, folder: Path) -> Mapping[str, object]:
+        """Divide rows in a language into pieces by a tokenizer and a number of processes, and write
+        these and the fingerprints of rows into a folder. Return the numbers of rows, words and
+        pieces, and of unknown ones among these.
+        """
+        raise NotImplementedError(f"{type(self).__name__} are divided where they are trained on")
+
+    @classmethod
+    def prepared(cls, folder: Path, lang: str, source: str | None) -> Self:
+        """Return the rows of a folder that `write` filled, in a language; `source` is their name in
+        messages (None: that which was written). Raises `DataError` for another language.
+        """
+        raise NotImplementedError
+
     @property
     def note(self) -> dict[str, str]:
         """The note on the remarks in a record; empty where there are none."""
         return {"warning": "; ".join(self.remarks)} if self.remarks else {}
+
+    @staticmethod
+    def lost(n: int, why: str) -> tuple[str, ...]:
+        """Return the remark on rows that are left out, where there are any.
+
+        >>> TaskRows.lost(1, "a text is lacking"), TaskRows.lost(0, "a text is lacking")
+        (('1 row is left out: a text is lacking',), ())
+        """
+        return (f"{n:,} row{'s are' if n > 1 else ' is'} left out: {why}",) if n else ()
+
+    @staticmethod
+    def no_pieces(folder: Path, what: str) -> DataError:
+        """Return the fault of a folder that was prepared for something else."""
+        remedy = "Remove the folder, and run the grid again to make it"
+        return DataError(folder, f"does not have the pieces of {what}", remedy=remedy)
+
+    @staticmethod
+    def mapped(folder: Path, lang: str) -> Pieces:
+        """Return the pieces of texts that are in a folder, mapped. Raises `DataError` where it has
+        none of the language.
+        """
+        found = Pieces.mapped(folder, lang)
+        if found is None:
+            raise TaskRows.no_pieces(folder, f"texts in {lang}")
+        return found
+
+    @staticmethod
+    def encoded(encoder: TransformerEncoder, sides: Sequence[Pieces]) -> RowSource:
+        """Return the rows that an encoder makes of texts, or of first and second texts, by whose
+        tokenizer the pieces were made. Unknown pieces are reported while caveats are collected.
+        """
+        for side in sides:
+            side.report(side.lang, encoder.tokenizer.unk_token_id)
+        return RowSource.of(encoder, sides)
 
     def first(self, n: int | None) -> Self:
         """Return the first n of them."""
@@ -97,11 +145,6 @@ class TaskRows(Generic[RowT]):
         return seen
 
 
-def left_out(n: int, why: str) -> tuple[str, ...]:
-    """Return the remark on rows that are left out, where there are any."""
-    return (f"{n:,} row{'s are' if n > 1 else ' is'} left out: {why}",) if n else ()
-
-
 def _normal(text: str) -> str:
     """The text without case, white space and Unicode's forms, which may differ between copies."""
     return "".join(unicodedata.normalize("NFKC", text).lower().split())
@@ -132,57 +175,3 @@ def among(found: Ints, known: Ints) -> Bools:
     ordered = known if bool((known[:-1] <= known[1:]).all()) else np.sort(known)
     places = np.searchsorted(ordered, found)
     return np.asarray(ordered[np.minimum(places, len(ordered) - 1)] == found)
-
-
-EntryT = TypeVar("EntryT")
-
-
-class LazyList(Sequence[EntryT]):
-    """Entries that are made one by one.
-
-    >>> squares = LazyList(4, lambda place: place * place)
-    >>> len(squares), squares[1:3], squares[-1]
-    (4, [1, 4], 9)
-    """
-
-    def __init__(self, count: int, make: Callable[[int], EntryT]) -> None:
-        """`make` returns the entry of a place from 0 to `count` - 1."""
-        self._count, self._make = count, make
-
-    def __len__(self) -> int:
-        return self._count
-
-    @overload
-    def __getitem__(self, which: int) -> EntryT: ...
-    @overload
-    def __getitem__(self, which: slice) -> list[EntryT]: ...
-    def __getitem__(self, which: int | slice) -> EntryT | list[EntryT]:
-        """Return an entry, or a list of some."""
-        if isinstance(which, slice):
-            return [self._make(place) for place in range(*which.indices(self._count))]
-        return self._make(range(self._count)[which])
-
-
-def no_pieces(folder: Path, what: str) -> DataError:
-    """Return the fault of a folder that was prepared for something else."""
-    remedy = "Remove the folder, and run the grid again to make it"
-    return DataError(folder, f"does not have the pieces of {what}", remedy=remedy)
-
-
-def read_pieces(folder: Path, lang: str) -> Pieces:
-    """Return the pieces of texts that are in a folder, mapped. Raises `DataError` where it has none
-    of the language.
-    """
-    found = Pieces.mapped(folder, lang)
-    if found is None:
-        raise no_pieces(folder, f"texts in {lang}")
-    return found
-
-
-def prepared_rows(encoder: TransformerEncoder, sides: Sequence[Pieces]) -> RowSource:
-    """Return the rows that an encoder makes of texts, or of first and second texts, by whose
-    tokenizer the pieces were made. Unknown pieces are reported while caveats are collected.
-    """
-    for side in sides:
-        side.report(side.lang, encoder.tokenizer.unk_token_id)
-    return RowSource.of(encoder, sides)

@@ -7,19 +7,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from raxalign.corpora.readers.codes import hub_code, lacking
+from raxalign.corpora.readers.codes import hub_code, lacking, own_code
 from raxalign.languages import spelled
-from raxalign.options.sources import LocalFile, Source, differs_by_language
+from raxalign.options.sources import LocalFile, Source, differs_by_language, expand_path
 from raxalign.tasks.base import Outcome, Reads, Refit, Task, TaskInputs, Training, Unseen
 from raxalign.tasks.transfer.params import (
-    CodeSwitching,
     DataFiles,
     HubSet,
     LanguageNames,
     Selection,
     TransferParams,
-    kept,
-    path_of,
 )
 
 if TYPE_CHECKING:
@@ -28,7 +25,7 @@ if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.encoders.models.vectors import Pooling
     from raxalign.tasks.transfer.head import Head
-    from raxalign.tasks.transfer.training import Companion
+    from raxalign.tasks.transfer.rows import TaskRows
     from raxalign.train.runtime import Runtime
 
 
@@ -112,7 +109,7 @@ class TransferTask(Task):
         rows = {name: options[name] for name in self.row_options if name in options}
         own: dict[str, object] = {n: v for n, v in options.items() if n not in gone}
         if "selection" in gone:
-            own["kept"] = kept(self.selection())
+            own["kept"] = self.kept()
         crosses = getattr(self.params, "setting", "") == "g-xlt"
         if crosses:  # it reads what `zero-shot` reads
             own["setting"] = "zero-shot"
@@ -120,7 +117,7 @@ class TransferTask(Task):
         return Training(
             own,
             translations=self.translates(),
-            dev_sets="selection" not in gone and kept(self.selection()) == "every",
+            dev_sets="selection" not in gone and self.kept() == "every",
             rows=rows or None,
             alone=self._alone(),
             watched=frozenset(() if unwatched else (self.main_metric, *self.also_watched)),
@@ -154,7 +151,7 @@ class TransferTask(Task):
         if self.selection() == "target-dev":
             why = "`selection: target-dev` chooses weights for aligned languages alone"
             return Unseen("refused", why, "write `selection: pivot-dev`, `mean-dev` or `last`")
-        return Unseen("ignored" if kept(self.selection()) != "every" else "used")
+        return Unseen("ignored" if self.kept() != "every" else "used")
 
     @property
     def each(self) -> bool:
@@ -162,7 +159,7 @@ class TransferTask(Task):
         return getattr(self.params, "models", "together") == "each"
 
     @property
-    def mixing(self) -> CodeSwitching:
+    def mixing(self) -> str:
         """How training examples mix languages, for tasks that have an option for it."""
         return getattr(self.params, "code_switching", "none")
 
@@ -178,9 +175,16 @@ class TransferTask(Task):
         assert self.params.selection is not None, "a task whose profile chooses says it itself"
         return self.params.selection
 
+    def kept(self) -> str:
+        """Return what the training leaves behind: `pivot-dev` and `last` know their weights when it
+        ends, the other rules need those of every epoch.
+        """
+        rule = self.selection()
+        return rule if rule in ("pivot-dev", "last") else "every"
+
     def leaves_one_encoder(self) -> bool:
         """Return whether readouts can be fitted again on the encoder that the training leaves."""
-        return self.outdates() and kept(self.selection()) != "every"
+        return self.outdates() and self.kept() != "every"
 
     def _outdated(self) -> str:
         """Why readouts are kept that the training outdates."""
@@ -199,9 +203,9 @@ class TransferTask(Task):
 
     def trained_encoder(self, start: Encoder, folder: Path) -> Encoder:
         """Return `start` with the weights of a training that kept one model of one epoch."""
-        from raxalign.tasks.transfer.training import trained_encoder
+        from raxalign.tasks.transfer.training import Trained
 
-        return trained_encoder(start, folder)
+        return Trained.read(folder).encoder(start)
 
     def languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:
         """Return the pivot first, then all."""
@@ -220,18 +224,20 @@ class TransferTask(Task):
             "test": data.test,
         }
         return {
-            split: LocalFile(path_of(path, lang, pivot, self.names))
-            for split, path in paths.items()
-            if path
+            split: LocalFile(self.file(path, lang, pivot)) for split, path in paths.items() if path
         }
+
+    def file(self, template: str, lang: str, pivot: str) -> Path:
+        """Return the file of one language: {lang} and {pivot} become the data set's names."""
+        lang, pivot = (own_code(code, self.names) for code in (lang, pivot))
+        return expand_path(template, lang=lang, pivot=pivot)
 
     def write_rows(
         self, lang: str, inputs: TaskInputs, tokenizer: Any, threads: int, folder: Path
     ) -> Mapping[str, object]:
         """Write the training rows of a language for `TaskInputs.rows`; return what they count."""
-        head = self.head(inputs)
-        rows = head.data.rows("train", lang)
-        return head.prepared.write(rows, lang, tokenizer, threads, folder)
+        rows: TaskRows[Any] = self.head(inputs).data.rows("train", lang)
+        return rows.write(lang, tokenizer, threads, folder)
 
     def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
         """Read all splits; evaluated rows that are trained on are a fault."""
@@ -247,14 +253,14 @@ class TransferTask(Task):
         inputs: TaskInputs,
         runtime: Runtime,
         folder: Path,
-        companion: Companion | None = None,
+        companion: Any = None,
     ) -> Mapping[str, object]:
         """Train one model, or one per direction where the pivot's transforms differ by language;
-        `companion` trains something else in the same training.
+        `companion` trains something else in the same training (`transfer.training.Companion`).
         """
-        from raxalign.tasks.transfer.training import train
+        from raxalign.tasks.transfer.training import Trained
 
-        return train(self.head(inputs), aligned, languages, runtime, folder, companion)
+        return Trained.make(self.head(inputs), aligned, languages, runtime, folder, companion)
 
     def _alone(self) -> tuple[str, ...]:
         """Why the training cannot be part of a method's, and what to do: it must leave one
@@ -264,7 +270,7 @@ class TransferTask(Task):
             return "`models: each` trains one encoder per language", "write `models: together`"
         if not self.reads(1).tunes:
             return "its training leaves the encoder as it is", "choose a task that fine-tunes it"
-        if kept(self.selection()) == "every":
+        if self.kept() == "every":
             told = f"`selection: {self.selection()}` chooses among the weights of several epochs"
             return told, "write `selection: pivot-dev` or `last`"
         return ()
@@ -278,10 +284,10 @@ class TransferTask(Task):
         trained: Path | None,
     ) -> Outcome:
         """Score every language on the splits that are given, by the weights that were chosen."""
-        from raxalign.tasks.transfer.training import evaluate
+        from raxalign.tasks.transfer.training import Trained
 
         assert trained is not None, "the plan makes the training first"
-        return evaluate(self.head(inputs), aligned, languages, trained)
+        return Trained.read(trained).evaluate(self.head(inputs), aligned, languages)
 
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
         """Report data that the hub or the phrasebook does not have, paths without or with {lang},

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
@@ -25,8 +24,7 @@ from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError, RaxalignError
 from raxalign.lazy import pa
 from raxalign.tasks.base import Outcome, Score, means
-from raxalign.tasks.transfer.head import Batches, FineTuned, Head, HeldOut, noted
-from raxalign.tasks.transfer.params import kept, select, settings_of
+from raxalign.tasks.transfer.head import Batches, FineTuned, Head, HeldOut
 from raxalign.train.loop import Fitted, KeepBest, fit
 from raxalign.train.objective import HostSided, Objective, Step
 from raxalign.train.options import TrainSettings
@@ -109,58 +107,85 @@ class Trained:
         record = {"models": models, "labels": list(labels)}
         (folder / _RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
+    def encoder(self, start: Encoder) -> Encoder:
+        """Return `start` with the weights of one model and epoch, but its head."""
+        (model,) = self.models
+        (file,) = model.files.values()
+        assert isinstance(start, TransformerEncoder)
+        parameters = dict(start.model.named_parameters(prefix="model"))
+        with torch.no_grad():
+            for name, tensor in load_file(file).items():
+                if name.startswith("model."):
+                    parameters[name].copy_(tensor)
+        return start
 
-def trained_encoder(start: Encoder, folder: Path) -> Encoder:
-    """Return `start` with the weights of a training of one model and epoch, but its head."""
-    (model,) = Trained.read(folder).models
-    (file,) = model.files.values()
-    assert isinstance(start, TransformerEncoder)
-    parameters = dict(start.model.named_parameters(prefix="model"))
-    with torch.no_grad():
-        for name, tensor in load_file(file).items():
-            if name.startswith("model."):
-                parameters[name].copy_(tensor)
-    return start
+    @staticmethod
+    def make(
+        head: Head,
+        aligned: AlignedEncoder,
+        languages: Sequence[str],
+        runtime: Runtime,
+        folder: Path,
+        companion: Companion | None = None,
+    ) -> Mapping[str, object]:
+        """Train on the rows of the pivot, or of all languages, write the weights and the record of
+        the training into `folder`, and return notes. `languages` are those that are trained on, or
+        whose development sets choose the weights. Every worker calls it, the first one writes.
+        `companion` trains something else with it (`Training.alone` says which tasks do not permit
+        that). Raises `DataError` where what is evaluated is trained on.
+        """
+        pivot = head.pivot
+        trained = [lang for lang in languages if head.task.trains_on(lang, pivot)]
+        given = {lang: head.data.training(lang) for lang in trained}
+        fingerprints = np.sort(np.concatenate([rows.fingerprints() for rows in given.values()]))
+        sets = {held.place: held for held in head.data.held_out(trained, fingerprints)}
+        given = {lang: head.check(rows, trained=True) for lang, rows in given.items()}
+        head.labels = head.labels_of(list(given.values()))
+        asked = runtime.watch.languages if runtime.watch else ()
+        watched = {lang: sets.get(f"{lang}/dev") or head.data.dev_set(lang) for lang in asked}
+        sets |= {held.place: held for held in watched.values()}
+        records, counts = list[dict[str, object]](), list[Mapping[str, int]]()
+        groups = [(lang, {lang: rows}) for lang, rows in given.items()]
+        for own, read in groups if head.task.each else [(None, given)]:
+            lang, name = own or pivot, "-".join(part for part in (head.task.name, own) if part)
+            scored = head.data.choosing(languages) if head.point == "step" else (lang,)
+            dev = _dev_sets(head, sets, scored)
+            group = _Group(head, lang, read, dev, watched, companion)
+            made = list(group.train(aligned, runtime, folder, name))
+            records += [record if own is None else {**record, "lang": own} for record, _ in made]
+            counts.append(made[-1][1])
+        if runtime.rank == 0:
+            Trained.write(folder, records, fingerprints, head.labels)
+        notes = {**head.notes_of_training(given, counts), "models": records}
+        return notes | {f"{lang}/train": rows.note for lang, rows in given.items() if rows.note}
 
-
-def train(
-    head: Head,
-    aligned: AlignedEncoder,
-    languages: Sequence[str],
-    runtime: Runtime,
-    folder: Path,
-    companion: Companion | None = None,
-) -> Mapping[str, object]:
-    """Train on the rows of the pivot, or of all languages, write the weights and the record of the
-    training into `folder`, and return notes. `languages` are those that are trained on, or whose
-    development sets choose the weights. Every worker calls it, the first one writes. `companion`
-    trains something else with it (`Training.alone` says which tasks do not permit that). Raises
-    `DataError` where what is evaluated is trained on.
-    """
-    pivot = head.pivot
-    trained = [lang for lang in languages if head.task.trains_on(lang, pivot)]
-    given = {lang: head.data.training(lang) for lang in trained}
-    fingerprints = np.sort(np.concatenate([rows.fingerprints() for rows in given.values()]))
-    sets = {held.place: held for held in head.data.held_out(trained, fingerprints)}
-    given = {lang: head.check(rows, trained=True) for lang, rows in given.items()}
-    head.labels = head.labels_of(list(given.values()))
-    asked = runtime.watch.languages if runtime.watch else ()
-    watched = {lang: sets.get(f"{lang}/dev") or head.data.dev_set(lang) for lang in asked}
-    sets |= {held.place: held for held in watched.values()}
-    records, counts = list[dict[str, object]](), list[Mapping[str, int]]()
-    groups = [(lang, {lang: rows}) for lang, rows in given.items()]
-    for own, read in groups if head.task.each else [(None, given)]:
-        lang, name = own or pivot, "-".join(part for part in (head.task.name, own) if part)
-        scored = head.data.choosing(languages) if head.point == "step" else (lang,)
-        dev = _dev_sets(head, sets, scored)
-        group = _Group(head, lang, read, dev, watched, companion)
-        made = list(group.train(aligned, runtime, folder, name))
-        records += [record if own is None else {**record, "lang": own} for record, _ in made]
-        counts.append(made[-1][1])
-    if runtime.rank == 0:
-        Trained.write(folder, records, fingerprints, head.labels)
-    notes = {**head.notes_of_training(given, counts), "models": records}
-    return notes | {f"{lang}/train": rows.note for lang, rows in given.items() if rows.note}
+    def evaluate(self, head: Head, aligned: AlignedEncoder, languages: Sequence[str]) -> Outcome:
+        """Score all languages, the pivot first, on all splits that are given, by the weights that
+        the training left; return the scores, their means over languages, and one prediction per
+        row. Languages that no method has aligned choose no weights but their own. Raises
+        `DataError` where a file cannot be read, or was trained on.
+        """
+        head.labels = self.labels
+        held_out = head.evaluated(languages, self.fingerprints)
+        found = _Found()
+        for model, spoken in _languages_of(self.models, languages, head.pivot, head.inputs.unseen):
+            scorer = _Scorer(head, aligned, model)
+            found.add(scorer, [held for held in held_out if held.owner(head.pivot) in spoken])
+        labels = list(dict.fromkeys(held.label for held in held_out))
+        notes = head.notes(held_out, found.chosen)
+        notes |= HeldOut.noted(held_out, lambda held: held.rows.note)
+        if head.options.selection == "target-dev":
+            which = "epoch was" if head.point == "epoch" else "weights were"
+            what = f"the {which} chosen on each language's own development set"
+            notes["warning"] = f"{what}: this is not a zero-shot result"
+        places = [f"{label}/{split}" for label in labels for split in head.data.names()]
+        missing = [place for place in places if place not in {held.place for held in held_out}]
+        notes |= {"missing_splits": missing} if missing else {}
+        # a pivot that moves for each language has a value per model
+        scores = [Score(*name, float(np.mean(values))) for name, values in found.values.items()]
+        return Outcome(
+            scores + _means(scores, held_out, head), pa.concat_tables(found.tables), notes
+        )
 
 
 def _dev_sets(head: Head, sets: dict[str, HeldOut], languages: Sequence[str]) -> dict[str, HeldOut]:
@@ -209,7 +234,7 @@ class _Group:
                 )
                 fit_task = fit_steps if head.point == "step" else fit_epochs
                 run = TrainingRun(runtime, label, keep)
-                files, more = fit_task(tuning, settings_of(head.options), run)
+                files, more = fit_task(tuning, head.options.settings(), run)
                 names = {point: f"{label}.{point}.safetensors" for point in files}
                 for point, file in files.items():
                     shutil.copyfile(file, folder / names[point])
@@ -376,7 +401,7 @@ def fit_epochs(tuning: Tuning, settings: TrainSettings, run: TrainingRun) -> Wei
     """
     assert tuning.dev is not None
     dev, model = tuning.dev, tuning.model
-    rule = kept(dev.head.options.selection)
+    rule = dev.head.task.kept()
 
     def end_of_epoch(epoch: int) -> float:
         if rule == "every" and run.runtime.rank == 0:
@@ -438,7 +463,7 @@ def fit_steps(tuning: Tuning, settings: TrainSettings, run: TrainingRun) -> Weig
     return files, {"pivot_dev": pivot_dev, "chosen": chosen, "dev": curves}
 
 
-def choose(selection: str, curves: Mapping[str, Mapping[str, float]]) -> dict[str, int]:
+def choose(selection: str, curves: Mapping[Any, Mapping[str, float]]) -> dict[str, int]:
     """Choose the step whose weights each language takes (`ALL`: every one), by scores (step ->
     language -> score); the earlier of equals.
 
@@ -452,35 +477,6 @@ def choose(selection: str, curves: Mapping[str, Mapping[str, float]]) -> dict[st
             lang: int(max(steps, key=lambda step: curves[step][lang])) for lang in curves[steps[0]]
         }
     return {ALL: int(max(steps, key=lambda step: float(np.mean(list(curves[step].values())))))}
-
-
-def evaluate(
-    head: Head, aligned: AlignedEncoder, languages: Sequence[str], folder: Path
-) -> Outcome:
-    """Score all languages, the pivot first, on all splits that are given, by the weights that
-    `train` left in `folder`; return the scores, their means over languages, and one prediction per
-    row. Languages that no method has aligned choose no weights but their own. Raises
-    `DataError` where a file cannot be read, or was trained on.
-    """
-    trained = Trained.read(folder)
-    head.labels = trained.labels
-    held_out = head.evaluated(languages, trained.fingerprints)
-    found = _Found()
-    for model, spoken in _languages_of(trained.models, languages, head.pivot, head.inputs.unseen):
-        scorer = _Scorer(head, aligned, model)
-        found.add(scorer, [held for held in held_out if held.owner(head.pivot) in spoken])
-    labels = list(dict.fromkeys(held.label for held in held_out))
-    notes = {**head.notes(held_out, found.chosen), **noted(held_out, lambda held: held.rows.note)}
-    if head.options.selection == "target-dev":
-        which = "epoch was" if head.point == "epoch" else "weights were"
-        what = f"the {which} chosen on each language's own development set"
-        notes["warning"] = f"{what}: this is not a zero-shot result"
-    places = [f"{label}/{split}" for label in labels for split in head.data.names()]
-    missing = [place for place in places if place not in {held.place for held in held_out}]
-    notes |= {"missing_splits": missing} if missing else {}
-    # a pivot that moves for each language has a value per model
-    scores = [Score(*name, float(np.mean(values))) for name, values in found.values.items()]
-    return Outcome(scores + _means(scores, held_out, head), pa.concat_tables(found.tables), notes)
 
 
 @dataclass
@@ -554,18 +550,18 @@ class _Scorer:
         if self.trained.chosen is not None:
             own = {label: self.trained.choice(label) for label in labels}
             return own, own
-        chosen, scores = dict.fromkeys(labels, points[0]), defaultdict[str, list[float]](list)
+        chosen, curves = dict.fromkeys(labels, points[0]), dict[int, dict[str, float]]()
         dev = [held for held in held_out if held.split == "dev"] if len(points) > 1 else []
         dev = [held for held in dev if not {*held.langs} & {*unseen}]
         for point in points if dev else ():
-            for held in dev:
-                values = self.head.measure(held, self.predictions(held, point))
-                scores[held.label].append(values[self.head.task.main_metric])
+            found = [self.head.measure(held, self.predictions(held, point)) for held in dev]
+            main = [values[self.head.task.main_metric] for values in found]
+            curves[point] = dict(zip((held.label for held in dev), main, strict=True))
         if dev:
-            places = select(self.head.options.selection, scores)
-            chosen = dict.fromkeys(labels, points[next(iter(places.values()))])
-            chosen |= {label: points[place] for label, place in places.items()}
-        return chosen, {"epochs": chosen, "dev_by_epoch": dict(scores)}
+            by_label = choose(self.head.options.selection, curves)
+            chosen = {label: by_label.get(label, next(iter(by_label.values()))) for label in labels}
+        by_epoch = {held.label: [curves[point][held.label] for point in points] for held in dev}
+        return chosen, {"epochs": chosen, "dev_by_epoch": by_epoch}
 
     def predictions(self, held: HeldOut, point: int) -> Any:
         """Return the predictions on held-out rows, and remember them."""

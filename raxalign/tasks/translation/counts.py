@@ -8,14 +8,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from raxalign import measured
 from raxalign.arrays import Ints
-from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.languages import language
 from raxalign.lazy import pc
 from raxalign.sample import Sample
 
@@ -23,17 +22,6 @@ COUNTS = ("tokens", "reference", "matches", "converted", "shared")
 _SHIFT = re.compile(
     r"layer(?P<layer>\d+)_alpha(?P<alpha>-?[0-9.]+(?:e[-+]?[0-9]+)?)_(?P<stem>[A-Za-z].*)"
 )
-
-SCHEMA = pa.schema(
-    [
-        ("lang", pa.string()),
-        ("split", pa.string()),
-        ("layer", pa.int64()),
-        ("alpha", pa.float64()),
-        *((name, pa.int64()) for name in ("id", "unit", *COUNTS)),
-    ]
-)
-"""The columns of all predictions."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +31,42 @@ class TokenCounts:
     language has (`converted`), and how many both languages have (`shared`).
     """
 
+    SCHEMA: ClassVar = pa.schema(
+        [
+            ("lang", pa.string()),
+            ("split", pa.string()),
+            ("layer", pa.int64()),
+            ("alpha", pa.float64()),
+            *((name, pa.int64()) for name in ("id", "unit", *COUNTS)),
+        ]
+    )
+    """The columns of all predictions."""
+
     tokens: Ints
     reference: Ints
     matches: Ints
     converted: Ints
     shared: Ints
+
+    @classmethod
+    def of(
+        cls,
+        output: Sequence[Ints],
+        references: Sequence[Ints],
+        source: AbstractSet[int],
+        target: AbstractSet[int],
+    ) -> TokenCounts:
+        """Count an output: the translated pieces of each sentence, against those of the references.
+        `source` and `target` are the pieces that the two languages have.
+        """
+        both, only = source & target, target - source
+        rows = []
+        for made, wanted in zip(output, references, strict=True):
+            pieces = made.tolist()
+            matches = sum((Counter(pieces) & Counter(wanted.tolist())).values())
+            converted, shared = (sum(piece in some for piece in pieces) for some in (only, both))
+            rows.append((len(pieces), len(wanted), matches, converted, shared))
+        return cls(*np.array(rows, dtype=np.int64).reshape(-1, len(COUNTS)).T)
 
     def convert_rate(self) -> float | None:
         """Return the share of tokens of the target language, those of both left out; None where all
@@ -72,43 +91,6 @@ class TokenCounts:
         if rate is not None:
             yield "convert_rate", rate
         yield "bleu1", self.bleu1()
-
-
-def count(
-    output: Sequence[Ints],
-    references: Sequence[Ints],
-    source: AbstractSet[int],
-    target: AbstractSet[int],
-) -> TokenCounts:
-    """Count an output: the translated pieces of each sentence, against those of the references.
-    `source` and `target` are the pieces that the two languages have.
-    """
-    both, only = source & target, target - source
-    rows = []
-    for made, wanted in zip(output, references, strict=True):
-        pieces = made.tolist()
-        matches = sum((Counter(pieces) & Counter(wanted.tolist())).values())
-        converted, shared = (sum(piece in some for piece in pieces) for some in (only, both))
-        rows.append((len(pieces), len(wanted), matches, converted, shared))
-    return TokenCounts(*np.array(rows, dtype=np.int64).reshape(-1, len(COUNTS)).T)
-
-
-def sacrebleu1(
-    encoder: TransformerEncoder, output: Sequence[Ints], references: Sequence[Ints], lang: str
-) -> float:
-    """Return BLEU of unigrams by sacrebleu on words in place of pieces, from 0 to 1: both sides
-    are put together from pieces and tokenised for the target language (13a, or characters for
-    scripts without spaces).
-    """
-    from sacrebleu.metrics.bleu import BLEU
-
-    known = language(lang)
-    tokenize = "13a" if known.spaced else "zh" if known.base == "zh" else "char"
-    texts, wanted = (
-        [encoder.tokenizer.decode(ids.tolist()) for ids in side] for side in (output, references)
-    )
-    bleu = BLEU(max_ngram_order=1, tokenize=tokenize, smooth_method="none")
-    return float(bleu.corpus_score(texts, [wanted]).score) / 100
 
 
 def _of_shift(rows: pa.Table, metric: str) -> Sample | None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from raxalign.arrays import Bools, Floats, Ints, spread_evenly
 from raxalign.languages import same_language
@@ -34,6 +34,9 @@ class _Search:
 @dataclass(frozen=True)
 class PairMeasures:
     """The measures of pairs of unit vectors (N, H), which are at least two."""
+
+    EACH: ClassVar = ("mexa", "retrieval", "margin")
+    """The measures that have one value per pair, whose mean is theirs."""
 
     src_NH: Floats
     tgt_NH: Floats
@@ -79,18 +82,33 @@ class PairMeasures:
             return None
         return float(np.mean([skewness(found.occurrences) for found in self._searches]))
 
+    @staticmethod
+    def linear_cka(first_NH: Array, second_NH: Array) -> float | None:
+        """Return linear CKA, |Y^T X|² / (|X^T X| |Y^T Y|) with centred coordinates (Kornblith et
+        al. 2019); None where the vectors of a side are all the same.
+
+        It is biased upwards where there are few vectors for their width.
+        """
+        x, y = (np.asarray(side, np.float64) - np.mean(side, 0) for side in (first_NH, second_NH))
+        own = float(np.linalg.norm(x.T @ x) * np.linalg.norm(y.T @ y))
+        return float(np.sum((y.T @ x) ** 2)) / own if own > 0 else None
+
+    @staticmethod
+    def unbiased_cka(first_NH: Array, second_NH: Array) -> float | None:
+        """Return linear CKA with the unbiased estimator of HSIC (Song et al. 2012), as in Nguyen
+        et al. (2021); None below four vectors, or where a side has no estimate above 0.
+        """
+        if len(first_NH) < 4:
+            return None
+        # HSIC does not depend on the means, and numbers about 0 round less
+        x, y = (np.asarray(side, np.float64) - np.mean(side, 0) for side in (first_NH, second_NH))
+        own = _hsic(x, x) * _hsic(y, y)
+        return _hsic(x, y) / float(np.sqrt(own)) if own > 0 else None
+
     def _found(self, lead: float) -> tuple[Bools, Bools]:
         """Whether s_ii exceeds all others by a lead, in both directions."""
         to, back = self._searches
         return to.own > to.best + lead, back.own > back.best + lead
-
-
-OF_PAIRS: Mapping[str, Callable[[PairMeasures], Floats]] = {
-    "mexa": PairMeasures.mexa,
-    "retrieval": PairMeasures.retrieval,
-    "margin": PairMeasures.margin,
-}
-"""The measures that have one value per pair, whose mean is theirs."""
 
 
 def unit_vectors(vectors_NH: Array) -> Floats:
@@ -126,29 +144,6 @@ def skewness(values: Array) -> float:
     apart = np.asarray(values, np.float64) - np.mean(values)
     spread = float(np.sqrt(np.mean(apart**2)))
     return float(np.mean(apart**3)) / spread**3 if spread > 0 else 0.0
-
-
-def linear_cka(first_NH: Array, second_NH: Array) -> float | None:
-    """Return linear CKA, |Y^T X|² / (|X^T X| |Y^T Y|) with centred coordinates (Kornblith et al.
-    2019); None where the vectors of a side are all the same.
-
-    It is biased upwards where there are few vectors for their width.
-    """
-    x, y = (np.asarray(side, np.float64) - np.mean(side, 0) for side in (first_NH, second_NH))
-    own = float(np.linalg.norm(x.T @ x) * np.linalg.norm(y.T @ y))
-    return float(np.sum((y.T @ x) ** 2)) / own if own > 0 else None
-
-
-def unbiased_cka(first_NH: Array, second_NH: Array) -> float | None:
-    """Return linear CKA with the unbiased estimator of HSIC (Song et al. 2012), as in Nguyen
-    et al. (2021); None below four vectors, or where a side has no estimate above 0.
-    """
-    if len(first_NH) < 4:
-        return None
-    # HSIC does not depend on the means, and numbers about 0 round less
-    x, y = (np.asarray(side, np.float64) - np.mean(side, 0) for side in (first_NH, second_NH))
-    own = _hsic(x, x) * _hsic(y, y)
-    return _hsic(x, y) / float(np.sqrt(own)) if own > 0 else None
 
 
 def _hsic(x: Floats, y: Floats) -> float:
@@ -227,20 +222,19 @@ def project(vectors_NH: Array, how: str, seed: int = 0) -> Floats:
     )
 
 
-PLANE = {
-    **dict.fromkeys(("kind", "side", "word"), "string"),
-    **dict.fromkeys(("layer", "pair", "id", "position"), "int64"),
-    **dict.fromkeys(("x", "y"), "float64"),
-}
-"""The columns of one row per point of the plane; the two points of a `pair` are linked. `id` and
-`position` are those of an occurrence.
-"""
-
-
 @dataclass(frozen=True)
 class LinkedVectors:
     """Linked words, with float32 vectors (N, L, H) of all words of either side at several layers,
     and which of them (N,) have one.
+    """
+
+    PLANE: ClassVar = {
+        **dict.fromkeys(("kind", "side", "word"), "string"),
+        **dict.fromkeys(("layer", "pair", "id", "position"), "int64"),
+        **dict.fromkeys(("x", "y"), "float64"),
+    }
+    """The columns of one row per point of the plane; the two points of a `pair` are linked. `id`
+    and `position` are those of an occurrence.
     """
 
     pairs: LinkedWords
@@ -253,63 +247,61 @@ class LinkedVectors:
         kept = self.pairs.keep(src[self.pairs.src_word] & tgt[self.pairs.tgt_word])
         return replace(self, pairs=kept)
 
+    def occurrences(self, most: int) -> dict[str, Any]:
+        """Return linked pairs that are evenly spread over the text, with their vectors at the
+        highest layer, source words before target words.
+        """
+        chosen = spread_evenly(len(self.pairs), most)
+        parts = []
+        for (side, words), vectors in zip(self.pairs.sides(), self.vectors, strict=True):
+            numbers = words[chosen]
+            forms = [side.forms[number] for number in numbers.tolist()]
+            ids = self.pairs.ids[side.row[numbers]]
+            parts.append((forms, ids, side.position[numbers], vectors[numbers, -1]))
+        (src, *of_src), (tgt, *of_tgt) = parts
+        ids, positions, vectors = map(np.concatenate, zip(of_src, of_tgt, strict=True))
+        return {"word": [*src, *tgt], "id": ids, "position": positions, "vectors": vectors}
 
-def occurrences(linked: LinkedVectors, most: int) -> dict[str, Any]:
-    """Return linked pairs that are evenly spread over the text, with their vectors at the highest
-    layer, source words before target words.
-    """
-    chosen = spread_evenly(len(linked.pairs), most)
-    parts = []
-    for (side, words), vectors in zip(linked.pairs.sides(), linked.vectors, strict=True):
-        numbers = words[chosen]
-        forms = [side.forms[number] for number in numbers.tolist()]
-        ids = linked.pairs.ids[side.row[numbers]]
-        parts.append((forms, ids, side.position[numbers], vectors[numbers, -1]))
-    (src, *of_src), (tgt, *of_tgt) = parts
-    ids, positions, vectors = map(np.concatenate, zip(of_src, of_tgt, strict=True))
-    return {"word": [*src, *tgt], "id": ids, "position": positions, "vectors": vectors}
+    def frequent_types(self, most: int, pivot: str) -> dict[str, Any]:
+        """Return the word types most often linked, by the means of their vectors at the lowest
+        layer, source words before target words. Stop words of an English pivot are left out.
+        """
+        stop = _stop_words() if same_language(pivot, "en") else frozenset()
+        types = [(a.lower(), b.lower()) for a, b in self.pairs.types()]
+        counts = Counter(
+            pair
+            for pair in types
+            if all(word.isalpha() for word in pair) and pair[1] not in stop and pair[0] != pair[1]
+        )
+        ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        chosen = [pair for pair, _ in ranked[:most]]
+        places = [[i for i, other in enumerate(types) if other == pair] for pair in chosen]
+        means = [
+            vectors[words[here], 0].mean(0)
+            for (_, words), vectors in zip(self.pairs.sides(), self.vectors, strict=True)
+            for here in places
+        ]
+        none = np.full(len(means), -1, np.int64)
+        forms = [pair[side] for side in (0, 1) for pair in chosen]
+        return {"word": forms, "id": none, "position": none, "vectors": np.array(means, np.float32)}
 
-
-def frequent_types(linked: LinkedVectors, most: int, pivot: str) -> dict[str, Any]:
-    """Return the word types most often linked, by the means of their vectors at the lowest layer,
-    source words before target words. Stop words of an English pivot are left out.
-    """
-    stop = _stop_words() if same_language(pivot, "en") else frozenset()
-    types = [(a.lower(), b.lower()) for a, b in linked.pairs.types()]
-    counts = Counter(
-        pair
-        for pair in types
-        if all(word.isalpha() for word in pair) and pair[1] not in stop and pair[0] != pair[1]
-    )
-    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    chosen = [pair for pair, _ in ranked[:most]]
-    places = [[i for i, other in enumerate(types) if other == pair] for pair in chosen]
-    means = [
-        vectors[words[here], 0].mean(0)
-        for (_, words), vectors in zip(linked.pairs.sides(), linked.vectors, strict=True)
-        for here in places
-    ]
-    none = np.full(len(means), -1, np.int64)
-    forms = [pair[side] for side in (0, 1) for pair in chosen]
-    return {"word": forms, "id": none, "position": none, "vectors": np.array(means, np.float32)}
+    @staticmethod
+    def points(kind: str, layer: int, found: dict[str, Any], how: str, seed: int) -> dict[str, Any]:
+        """Return what `occurrences` or `frequent_types` found as points of a plane of its own."""
+        n = len(found["word"]) // 2
+        places = project(found.pop("vectors"), how, seed)
+        return {
+            **found,
+            "kind": [kind] * (2 * n),
+            "side": ["src"] * n + ["tgt"] * n,
+            "layer": [layer] * (2 * n),
+            "pair": [*range(n), *range(n)],
+            "x": places[:, 0],
+            "y": places[:, 1],
+        }
 
 
 def _stop_words() -> frozenset[str]:
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
     return frozenset(ENGLISH_STOP_WORDS)
-
-
-def points(kind: str, layer: int, found: dict[str, Any], how: str, seed: int) -> dict[str, Any]:
-    """Return what `occurrences` or `frequent_types` found as points of a plane of its own."""
-    n = len(found["word"]) // 2
-    places = project(found.pop("vectors"), how, seed)
-    return {
-        **found,
-        "kind": [kind] * (2 * n),
-        "side": ["src"] * n + ["tgt"] * n,
-        "layer": [layer] * (2 * n),
-        "pair": [*range(n), *range(n)],
-        "x": places[:, 0],
-        "y": places[:, 1],
-    }

@@ -1,21 +1,49 @@
-"""Held-out pairs as tasks read them: sentences, and linked words as flat arrays."""
+"""Pairs as tasks read them: held-out sentences, linked words as flat arrays, and translated
+sentences of a task's own files or a set of the hub.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import Field
 
 from raxalign.arrays import Bools, Ints
+from raxalign.catalog import catalog
+from raxalign.corpora.base import CorpusInputs, FileCorpus
+from raxalign.corpora.readers.codes import Codes, ListName, own_code
+from raxalign.corpora.readers.hub import check_columns
+from raxalign.corpora.readers.inspection import LocalRows
 from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import read_sentences
-from raxalign.corpora.text.words import look_up_form
+from raxalign.corpora.text.words import given_words, tokenize, within_text
 from raxalign.errors import DataError
+from raxalign.languages import spelled
 from raxalign.lazy import np
-from raxalign.pairing.build import read_types
+from raxalign.options.params import LATER, BaseParams, Removed
+from raxalign.options.sources import DataPrefix, LocalFile, Source
 from raxalign.pairing.links import Links
+from raxalign.tasks.transfer.params import HubSet
 from raxalign.tasks.transfer.rows import unit
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+_FOLDERS = {"dev": "dev", "test": "data"}
+"""Split -> its folder in an artifact of held-out data."""
+
+
+def held_out(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Yield each split of a held-out artifact that has rows, with its dataset folder. One that has
+    none has a folder too.
+    """
+    for split, name in _FOLDERS.items():
+        if len(read_table(folder / name)):
+            yield split, folder / name
 
 
 @dataclass(frozen=True)
@@ -32,6 +60,12 @@ class SentencePairs:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @classmethod
+    def held_out(cls, folder: Path) -> Iterator[tuple[str, SentencePairs]]:
+        """Yield each split of a held-out artifact that has rows, with its pairs."""
+        for split, part in held_out(folder):
+            yield split, cls.read(part)
 
     @classmethod
     def read(cls, folder: Path) -> SentencePairs:
@@ -101,6 +135,29 @@ class LinkedWords:
     def __len__(self) -> int:
         return len(self.row)
 
+    @classmethod
+    def held_out(cls, folder: Path) -> Iterator[tuple[str, LinkedWords]]:
+        """Yield each split of a held-out artifact that has rows, with its links."""
+        for split, part in held_out(folder):
+            yield split, cls.read(part)
+
+    @classmethod
+    def read(cls, folder: Path) -> LinkedWords:
+        """Read a dataset of word pairs. Raises `DataError` for links beyond their sentence."""
+        table = read_table(folder)
+        src, tgt = (SideWords(read_sentences(table, side)) for side in ("src", "tgt"))
+        links = Links.of_table(table)
+        row, words = links.rows(), []
+        for side, place in ((src, links.src), (tgt, links.tgt)):
+            lengths = np.diff(side.offsets)[row]
+            outside = np.flatnonzero((place < 0) | (place >= lengths))
+            if len(outside):
+                worst = outside[0]
+                problem = f"link to word {place[worst]} of a sentence of {lengths[worst]} words"
+                raise DataError(folder, problem, line=int(row[worst]) + 1)
+            words.append(side.offsets[row] + place)
+        return cls(np.asarray(table["id"], dtype=np.int64), src, tgt, row, *words)
+
     def sides(self) -> tuple[tuple[SideWords, Ints], tuple[SideWords, Ints]]:
         """Return the words of each side, and the word of every link."""
         return (self.src, self.src_word), (self.tgt, self.tgt_word)
@@ -120,38 +177,229 @@ class LinkedWords:
         return list(zip(src, tgt, strict=True))
 
 
-def read_linked_words(folder: Path) -> LinkedWords:
-    """Read a dataset of word pairs. Raises `DataError` for links beyond their sentence."""
-    table = read_table(folder)
-    src, tgt = (SideWords(read_sentences(table, side)) for side in ("src", "tgt"))
-    links = Links.of_table(table)
-    row, words = links.rows(), []
-    for side, place in ((src, links.src), (tgt, links.tgt)):
-        lengths = np.diff(side.offsets)[row]
-        outside = np.flatnonzero((place < 0) | (place >= lengths))
-        if len(outside):
-            worst = outside[0]
-            problem = f"link to word {place[worst]} of a sentence of {lengths[worst]} words"
-            raise DataError(folder, problem, line=int(row[worst]) + 1)
-        words.append(side.offsets[row] + place)
-    return LinkedWords(np.asarray(table["id"], dtype=np.int64), src, tgt, row, *words)
+_PATH = (
+    "Path of the {} sentences, up to the extension that is the code of a language, or with"
+    " `{{side}}` in place of that code, as of the corpus `moses`{}."
+)
 
 
-class SeenTypes:
-    """The pairs of word types that count as seen: those linked in training, as they are written,
-    and entries of the dictionaries of two languages in the form in which they are looked up.
+class SentenceFiles(BaseParams):
+    """Two files per language pair and split, of which line k of one translates line k of the other.
+
+    FLORES-200 is `test: "flores200_dataset/devtest/{side}.devtest"` with `codes: flores`.
     """
 
-    def __init__(self, folder: Path, langs: tuple[str, str]) -> None:
-        self._langs = langs
-        self._linked = _pairs(folder / "types.arrow")
-        self._dictionary = _pairs(folder / "dictionary.arrow")
+    dev: DataPrefix | None = Field(
+        None, description=_PATH.format("development", " (none: they are not reported)")
+    )
+    test: DataPrefix | None = Field(
+        None, description=_PATH.format("test", " (none: they are not reported)")
+    )
+    removed: ClassVar[Mapping[str, Removed]] = {
+        "pretokenized": Removed(
+            "leave it out: words are found in the text, as the grid's own are", default=False
+        )
+    }
+    codes: Annotated[dict[str, str] | ListName, LATER] = Field(
+        default_factory=dict, description=FileCorpus.CODES.format("files'")
+    )
 
-    def __contains__(self, pair: tuple[str, str]) -> bool:
-        src, tgt = map(look_up_form, pair, self._langs)
-        return pair in self._linked or (src, tgt) in self._dictionary
+    def splits(self) -> dict[str, FileCorpus]:
+        """Return the text of each split that is given."""
+        kind = catalog("corpora")["moses"]
+        paths = {"dev": self.dev, "test": self.test}
+        return {
+            split: kind(kind.Params(path=path, codes=self.codes))
+            for split, path in paths.items()
+            if path is not None
+        }
+
+    def sources(self, lang: str, pivot: str) -> Mapping[str, LocalFile]:
+        """Return the files of one language and the pivot: ``test_source``, ``test_target``."""
+        return {
+            f"{split}_{name}": source
+            for split, corpus in self.splits().items()
+            for name, source in corpus.sources(lang, pivot).items()
+            if isinstance(source, LocalFile)
+        }
+
+    def rows(
+        self, lang: str, pivot: str, files: Mapping[str, Mapping[str, Path]]
+    ) -> Iterator[LocalRows]:
+        """Yield the pairs of each split; `files` are those of `sources`, by name and language. They
+        are read as the corpus `moses` reads them, and a split without pairs is a fault.
+        """
+        for split, corpus in self.splits().items():
+            sides = {name: files[f"{split}_{name}"][lang] for name in ("source", "target")}
+            read = partial(_file_pairs, corpus, lang, pivot, sides)
+            yield LocalRows(split, sides["source"], read)
 
 
-def _pairs(file: Path) -> set[tuple[str, str]]:
-    table = read_types(file)
-    return set(zip(table["src"].to_pylist(), table["tgt"].to_pylist(), strict=True))
+def _file_pairs(
+    corpus: FileCorpus, lang: str, pivot: str, sides: Mapping[str, Path]
+) -> SentencePairs:
+    """The pairs of a split without those of which a side is blank."""
+    locations = {name: str(path) for name, path in sides.items()}
+    divide = {code: tokenize(code) for code in (lang, pivot)}
+    ids, src, tgt = [], [], []
+    for pair in corpus.read(lang, pivot, CorpusInputs(locations, Path())):
+        given = ((pair.source_words, pair.source, lang), (pair.target_words, pair.target, pivot))
+        own, other = (
+            within_text(divide[code], text) if words is None else given_words(words, code)
+            for words, text, code in given
+        )
+        if own and other:
+            ids.append(pair.id)
+            src.append(own)
+            tgt.append(other)
+    if not ids:
+        raise DataError(sides["source"], f"has no sentence with a translation in {pivot}")
+    return SentencePairs(np.array(ids, dtype=np.int64), src, tgt)
+
+
+SetName = Literal["tatoeba", "flores", "ntrex"]
+
+_TATOEBA = """af=afr ar=ara bn=ben bg=bul zh=cmn de=deu el=ell et=est eu=eus fi=fin fr=fra he=heb
+hi=hin hu=hun id=ind it=ita ja=jpn jv=jav ka=kat kk=kaz ko=kor ml=mal mr=mar nl=nld fa=pes pt=por
+ru=rus es=spa sw=swh ta=tam te=tel tl=tgl th=tha tr=tur ur=urd vi=vie"""
+
+
+@dataclass(frozen=True)
+class SentenceSet:
+    """One set: its name on the hub, the pattern of its configurations, with {lang} for a language
+    (of pairs: the one that is not English), and the columns of `texts`: the language's and the
+    pivot's in one row, or one in a configuration per language, whose rows `id` joins (None: their
+    order does). `splits` are its names for ours. `codes` is what it calls languages: all that it
+    has, or the name of a list.
+    """
+
+    dataset: str
+    config: str
+    texts: tuple[str, ...]
+    splits: Mapping[str, str]
+    codes: Codes
+    licence: str
+    id: str | None = None
+
+
+SETS: Mapping[SetName, SentenceSet] = {
+    "tatoeba": SentenceSet(
+        "google/xtreme",
+        "tatoeba.{lang}",
+        ("source_sentence", "target_sentence"),
+        {"test": "validation"},
+        dict(pair.split("=") for pair in _TATOEBA.split()),
+        "CC BY 2.0 FR",
+    ),
+    "flores": SentenceSet(
+        "openlanguagedata/flores_plus",
+        "{lang}",
+        ("text",),
+        {"dev": "dev", "test": "devtest"},
+        "flores",
+        "CC BY-SA 4.0; the hub asks for a login",
+        id="id",
+    ),
+    "ntrex": SentenceSet(
+        "davidstap/NTREX", "{lang}", ("text",), {"test": "test"}, "flores", "CC BY-SA 4.0"
+    ),
+}
+"""Tatoeba as XTREME has it (Hu et al. 2020): up to 1,000 pairs of 36 languages with English.
+FLORES+ (NLLB Team 2022) and NTREX-128 (Federmann et al. 2022): every language with every other.
+"""
+
+
+@dataclass(frozen=True)
+class SentencesOfHub:
+    """A set, and what the task's options say in place of its own: `dataset`, another name on the
+    hub or a local copy, `revision` and `codes`.
+    """
+
+    name: SetName
+    dataset: str | None
+    revision: str
+    codes: Mapping[str, str]
+
+    @property
+    def known(self) -> SentenceSet:
+        """The set."""
+        return SETS[self.name]
+
+    def faults(self, languages: tuple[str, ...], pivot: str) -> list[str]:
+        """Return what cannot be read: a language that the set lacks, and another pivot than that
+        of its pairs.
+        """
+        there = self.known.codes
+        if isinstance(there, str):
+            return []
+        missing = [
+            lang
+            for lang in languages
+            if spelled(lang, self.codes) is None and spelled(lang, there) is None
+        ]
+        faults = [f"data: {self.name} is paired with en, not with the pivot {pivot}"]
+        faults = [] if spelled(pivot, ("en",)) else faults
+        if missing:
+            faults.append(
+                f"data: {self.name} has no {', '.join(missing)}; its languages are"
+                f" {', '.join(sorted(there))}. Name others in the task's `languages`"
+            )
+        return faults
+
+    def hub_sets(self, lang: str, pivot: str) -> Mapping[str, HubSet]:
+        """Return the configurations of a language and the pivot: one for both, or one each."""
+        paired = len(self.known.texts) == 2
+        sides = {"pairs": lang} if paired else {"source": lang, "target": pivot}
+        return {side: self._set(code) for side, code in sides.items()}
+
+    def _set(self, lang: str) -> HubSet:
+        given = own_code(lang, self.codes)
+        code = own_code(lang, self.known.codes) if given == lang else given
+        name = self.dataset or self.known.dataset
+        return HubSet(name, self.known.config.format(lang=code), self.revision)
+
+    def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
+        """Return the configurations by side, as sources."""
+        return {side: found.source() for side, found in self.hub_sets(lang, pivot).items()}
+
+    def read(
+        self, lang: str, pivot: str, digests: Mapping[str, str], cache: Path | None
+    ) -> Iterator[tuple[str, SentencePairs]]:
+        """Yield each split with its pairs; `digests` are those of the sources, by side and
+        language. Raises `DataError` where columns are missing or sides do not go together.
+        """
+        sets = {
+            side: found.at(digests.get(f"{side}/{lang}"))
+            for side, found in self.hub_sets(lang, pivot).items()
+        }
+        for split, own in self.known.splits.items():
+            tables = [found.read(own, cache) for found in sets.values()]
+            yield split, _pairs(self.known, tables, lang, pivot)
+
+
+def _pairs(
+    known: SentenceSet, tables: list[tuple[str, Dataset]], lang: str, pivot: str
+) -> SentencePairs:
+    """The pairs of a split without those of which a side is blank."""
+    for where, table in tables:
+        check_columns(where, table, [*known.texts, *([known.id] if known.id else [])])
+    (where, first), (other, last) = tables[0], tables[-1]
+    src, tgt = first[known.texts[0]], last[known.texts[-1]]
+    ids = list(range(len(src)))
+    if len(src) != len(tgt) or (known.id and list(first[known.id]) != list(last[known.id])):
+        raise DataError(
+            f"hub:{where}",
+            f"has other rows than {other}, so that its sentences have no translations there",
+            remedy="Take both from one revision of one data set",
+        )
+    divide = {code: tokenize(code) for code in (lang, pivot)}
+    found = [
+        (number, own, translated)
+        for number, one, another in zip(ids, src, tgt, strict=True)
+        if (own := within_text(divide[lang], one))
+        and (translated := within_text(divide[pivot], another))
+    ]
+    if not found:
+        raise DataError(f"hub:{where}", f"has no sentence with a translation in {pivot}")
+    numbers, sources, targets = (list(column) for column in zip(*found, strict=True))
+    return SentencePairs(np.array(numbers, dtype=np.int64), sources, targets)

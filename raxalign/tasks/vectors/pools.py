@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 from raxalign.arrays import Bools, Floats, Ints
 from raxalign.encoders.models.aligned import AlignedEncoder
@@ -21,26 +21,27 @@ from raxalign.similarity.measures import (
     Terms,
     hubness,
 )
+from raxalign.tasks.vectors.frame import SentenceReading
 from raxalign.tasks.vectors.pairs import SentencePairs
-from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
 
 QuerybankMeasure = Literal["qb_norm", "nnn"]
-ABOUT = (
-    " `qb_norm` is the inverted softmax over a bank of other queries, the sentences of the"
-    " development side, for queries whose nearest candidate by cosine is also the nearest of a"
-    " query of the bank; for others it is the cosine (Bogolin et al. 2022, dynamic inverted"
-    " softmax). `nnn` is the cosine less half the mean cosine of the candidate with the"
-    " `k` queries of that bank that are nearest to it (Chowdhury et al. 2024), which would be"
-    " `csls` with the queries themselves as the bank."
-)
-ALPHA = 0.5
-"""The weight in `nnn`, as in the program of its authors."""
 _BANK_ROWS = 1024  # queries whose similarities are in memory together
 
 
 @dataclass(frozen=True)
 class Nearness:
     """What is near: a measure with its options."""
+
+    ABOUT: ClassVar = (
+        " `qb_norm` is the inverted softmax over a bank of other queries, the sentences of the"
+        " development side, for queries whose nearest candidate by cosine is also the nearest of a"
+        " query of the bank; for others it is the cosine (Bogolin et al. 2022, dynamic inverted"
+        " softmax). `nnn` is the cosine less half the mean cosine of the candidate with the"
+        " `k` queries of that bank that are nearest to it (Chowdhury et al. 2024), which would be"
+        " `csls` with the queries themselves as the bank."
+    )
+    ALPHA: ClassVar = 0.5
+    """The weight in `nnn`, as in the program of its authors."""
 
     measure: Measure | QuerybankMeasure
     k: int = 10
@@ -56,6 +57,60 @@ class Nearness:
         if self.measure == "nnn":
             return set()
         return {"k"} if self.measure == "qb_norm" else MEASURES[self.measure].idle
+
+    def nearest(
+        self, queries_QH: torch.Tensor, candidates_CH: torch.Tensor, bank_BH: torch.Tensor
+    ) -> torch.Tensor:
+        """Return each query's nearest candidate by a bank, int64 (Q,), the first of equals."""
+        found, units = Querybank.of(bank_BH, candidates_CH, self), _unit(candidates_CH)
+        blocks = torch.split(_unit(queries_QH), _BANK_ROWS)
+        return torch.cat([found.weigh(block @ units.T).argmax(1) for block in blocks])
+
+    def no_bank(self, lang: str) -> RaxalignError:
+        """Return the error for a language without a bank of queries."""
+        return RaxalignError(
+            f"sentence_retrieval: `measure: {self.measure}` takes the development side as its bank"
+            f" of queries, and {lang} has none: give `data.dev`, or `dev` in the corpus's `split`"
+        )
+
+    def pools(
+        self,
+        aligned: AlignedEncoder,
+        sides: Mapping[str, Mapping[str, SentencePairs]],
+        pivot: str,
+        how: SentenceReading,
+    ) -> Iterator[tuple[str, str, SentencePairs, Pool]]:
+        """Yield (split, language, its pairs, the pool) of the `sides`: the pairs of each language,
+        by split.
+
+        The pool differs by language where the pivot's vectors do. For a measure with a bank the
+        development side is that of the other one, and is not searched. Raises `RaxalignError` where
+        there is none.
+        """
+        one_pivot = not any(transform.toward for transform in aligned.transforms)
+        banks: dict[str, Pool] = {}
+        for split, there in sides.items():
+            sentences = {lang: LanguageSentences.of([(p.src, p)]) for lang, p in there.items()}
+            of_pivot = LanguageSentences.of([(own.tgt, own) for own in there.values()])
+            found = {
+                lang: how.vectors(aligned.toward(lang), own.words, lang)
+                for lang, own in sentences.items()
+            }
+            pool: Pool | None = None
+            for lang, own in there.items():
+                if pool is None or not one_pivot:
+                    view = aligned.toward(lang)
+                    last = how.vectors(view, of_pivot.words, pivot)
+                    vectors, read = zip(*found.values(), last, strict=True)
+                    every = {**sentences, pivot: of_pivot}
+                    bank = banks.get(lang)
+                    pool = Pool(every, torch.cat(vectors), np.concatenate(read), pivot, self, bank)
+                if self.has_bank and split == "dev":
+                    banks[lang] = pool
+                elif self.has_bank and lang not in banks:
+                    raise self.no_bank(lang)
+                else:
+                    yield split, lang, own, pool
 
 
 @dataclass(frozen=True)
@@ -74,7 +129,7 @@ class Querybank:
         bank_BH, candidates_CH = _unit(bank_BH), _unit(candidates_CH)
         nearest_C = torch.full((len(candidates_CH),), near.measure == "nnn", device=bank_BH.device)
         if near.measure == "nnn":
-            return cls(ALPHA * hubness(candidates_CH, bank_BH, near.k), nearest_C)
+            return cls(near.ALPHA * hubness(candidates_CH, bank_BH, near.k), nearest_C)
         terms = [
             Terms.softmax(block @ bank_BH.T) / 2 for block in torch.split(candidates_CH, _BANK_ROWS)
         ]
@@ -86,23 +141,6 @@ class Querybank:
         """Return the scores (Q, C), comparable within a row."""
         activated_Q = self.nearest_C[cosines_QC.argmax(1)]
         return torch.where(activated_Q[:, None], cosines_QC - self.terms_C, cosines_QC)
-
-
-def querybank_nearest(
-    queries_QH: torch.Tensor, candidates_CH: torch.Tensor, bank_BH: torch.Tensor, near: Nearness
-) -> torch.Tensor:
-    """Return the nearest candidate of every query, int64 (Q,), the first of equals."""
-    found, units = Querybank.of(bank_BH, candidates_CH, near), _unit(candidates_CH)
-    blocks = torch.split(_unit(queries_QH), _BANK_ROWS)
-    return torch.cat([found.weigh(block @ units.T).argmax(1) for block in blocks])
-
-
-def no_bank(lang: str, measure: str) -> RaxalignError:
-    """Return the error for a language without a bank of queries."""
-    return RaxalignError(
-        f"sentence_retrieval: `measure: {measure}` takes the development side as its bank of"
-        f" queries, and {lang} has none: give `data.dev`, or `dev` in the corpus's `split`"
-    )
 
 
 def _unit(vectors: torch.Tensor) -> torch.Tensor:
@@ -251,45 +289,3 @@ class Pool:
             lacking |= ~self.read[places.cpu().numpy()]
             last.append(np.where(lacking, float(count), ranks))
         return np.concatenate(nearest), np.concatenate(last)
-
-
-def mixed_pools(
-    aligned: AlignedEncoder,
-    sides: Mapping[str, Mapping[str, SentencePairs]],
-    pivot: str,
-    how: SentenceReading,
-    near: Nearness,
-) -> Iterator[tuple[str, str, SentencePairs, Pool]]:
-    """Yield (split, language, its pairs, the pool) of the `sides`: the pairs of each language, by
-    split.
-
-    The pool differs by language where the pivot's vectors do. For a measure with a bank the
-    development side is that of the other one, and is not searched. Raises `RaxalignError` where
-    there is none.
-    """
-    one_pivot = not any(transform.toward for transform in aligned.transforms)
-    banks: dict[str, Pool] = {}
-    for split, there in sides.items():
-        sentences = {lang: LanguageSentences.of([(own.src, own)]) for lang, own in there.items()}
-        of_pivot = LanguageSentences.of([(own.tgt, own) for own in there.values()])
-        found = {
-            lang: sentence_vectors(aligned.toward(lang), own.words, lang, how)
-            for lang, own in sentences.items()
-        }
-        pool: Pool | None = None
-        for lang, own in there.items():
-            if pool is None or not one_pivot:
-                view = aligned.toward(lang)
-                last = sentence_vectors(view, of_pivot.words, pivot, how)
-                vectors, read = zip(*found.values(), last, strict=True)
-                every = {**sentences, pivot: of_pivot}
-                bank = banks.get(lang)
-                pool = Pool(every, torch.cat(vectors), np.concatenate(read), pivot, near, bank)
-            if not near.has_bank:
-                yield split, lang, own, pool
-            elif split == "dev":
-                banks[lang] = pool
-            elif lang in banks:
-                yield split, lang, own, pool
-            else:
-                raise no_bank(lang, near.measure)

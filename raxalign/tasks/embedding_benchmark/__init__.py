@@ -1,1 +1,0 @@
-"""What `mteb` has behind it: mteb's tasks by name, an encoder as mteb asks for it, and scores."""
