@@ -107,23 +107,19 @@ def why_lost(stream: TextIO) -> OSError | None:
     return raw.lost if isinstance(raw, _Lasting) else None
 
 
-def to_stderr(text: str) -> None:
-    """Print what is not a result."""
+def to_stderr(text: str, *, past_buffer: bool = False) -> None:
+    """Print what is not a result. What a signal has to say goes `past_buffer`: it may come in the
+    middle of another line's way to the stream, and what is added to its buffer there is lost.
+    """
+    if past_buffer:
+        # a notebook's stream, or a test's, has no number
+        with suppress(OSError, ValueError):
+            number = sys.stderr.fileno()
+            with suppress(OSError):
+                os.write(number, f"{printable(text)}\n".encode())
+            return
     with suppress(OSError):  # of the stream of who uses the package as functions
         sys.stderr.write(printable(text.rstrip("\n")) + "\n")
-
-
-def past_buffer(text: str) -> None:
-    """Print what a signal has to say, which may come in the middle of another line's way to the
-    stream: what is added to its buffer there is lost.
-    """
-    try:
-        number = sys.stderr.fileno()
-    except (OSError, ValueError):  # a notebook's stream, or a test's
-        to_stderr(text)
-        return
-    with suppress(OSError):
-        os.write(number, f"{printable(text)}\n".encode())
 
 
 def _escaped(found: re.Match[str]) -> str:

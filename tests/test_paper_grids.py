@@ -24,7 +24,7 @@ from raxalign.plan.expansion.identity import Identity
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.results import rows
-from raxalign.report.matching import differing, given
+from raxalign.report.matching import Matcher, given
 from raxalign.stages import Workshop
 from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime
@@ -209,7 +209,7 @@ def is_of(trial: Trial, rule: Rule) -> bool:
         hold(trial.params, rule.params),
         not any(hold(trial.params, {name: value}) for name, value in rule.not_params.items()),
         rule.sentences in (None, trial.sentences),
-        not differing(trial.params, rule.prefers),
+        not Matcher.differing(trial.params, rule.prefers),
     ]
     return all(holds)
 
@@ -219,7 +219,7 @@ def is_task(plan: Plan, trial: Trial, task: str, rule: Rule) -> bool:
     params, there = stage.params["task"], {*stage.params["languages"], plan.pivot}
     named = stage.maker in (rule.task or ()) and task in (rule.name or (task,))
     spoken = rule.lang == "avg" or {*(rule.lang or "").split("-")} <= there
-    as_said = hold(params, rule.task_params) and not differing(params, rule.expects)
+    as_said = hold(params, rule.task_params) and not Matcher.differing(params, rule.expects)
     return named and spoken and as_said
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from raxalign.analysis.cells import ALL_TARGETS, Cell
+from raxalign.analysis.cells import Cell
 from raxalign.config.axes import named
 from raxalign.errors import DataError, GridError
 from raxalign.plan.load import choose, open_grid, select
@@ -173,7 +173,7 @@ def test_a_set_is_compared_with_its_own_baseline_or_with_another_that_is_named(r
     left = {(e.cell.set, e.name[1]) for e in own if e.untested == LEFT}
     assert left >= {("romance", "el-en"), ("diverse", "fr-en"), ("diverse", "avg_unseen")}
     romance, diverse = (found[f"rotation languages={name}"] for name in ("romance", "diverse"))
-    name = ("two", ALL_TARGETS, "accuracy", "test")
+    name = ("two", Cell.ALL_TARGETS, "accuracy", "test")
     across = comparisons(list(found.values()), plan, ledger, baseline=plan.cell_name(romance))
     (mean,) = (entry for entry in across if entry.cell is diverse and entry.name == name)
     assert mean.baseline is romance
@@ -186,7 +186,7 @@ def test_a_claim_is_within_each_set_or_between_two(ran):
     assert [test.entry.cell.set for test in within.tests] == ["romance", "diverse"]
     (test,) = between.tests
     assert (test.entry.cell.set, test.entry.baseline.set) == ("romance", "diverse")
-    assert test.entry.name[1] == ALL_TARGETS
+    assert test.entry.name[1] == Cell.ALL_TARGETS
 
 
 def test_tables_mark_languages_outside_the_set(ran):

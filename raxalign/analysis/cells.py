@@ -7,7 +7,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from raxalign.config.axes import Axis
 from raxalign.lazy import special
@@ -17,19 +17,13 @@ Name = tuple[str, str, str, str]
 """(task, lang, metric, split)"""
 
 
-ALL_TARGETS = "avg_all"
-"""The mean over all languages but the pivot, aligned or not, by which sets of languages compare."""
 MEANS = {
     "avg": "mean",
     "avg_zero_shot": "mean, zero-shot",
     "avg_unseen": "mean, unseen",
-    ALL_TARGETS: "mean, all",
+    "avg_all": "mean, all",
 }
 """The names of means over languages -> what tables call them."""
-SUGGESTED, CONFIRMED = "suggested", "confirmed"
-"""What rows of a search have under ``searched``: a trial that it suggested, or one that runs a
-chosen point again with a fresh seed.
-"""
 
 
 @dataclass(frozen=True)
@@ -89,6 +83,15 @@ class Cell:
     )
     unseen: frozenset[str] = frozenset()
 
+    ALL_TARGETS: ClassVar = "avg_all"
+    """The mean over all languages but the pivot, aligned or not, by which sets of languages
+    compare.
+    """
+    SUGGESTED: ClassVar = "suggested"
+    """What rows of a trial that a search suggested have under ``searched``."""
+    CONFIRMED: ClassVar = "confirmed"
+    """Likewise of a trial that runs a chosen point again with a fresh seed."""
+
     @classmethod
     def grouped(
         cls, rows: Iterable[Mapping[str, Any]], pivot: str, measured: Declared
@@ -106,7 +109,7 @@ class Cell:
         groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
         last: tuple[Any, str] = (None, "")  # rows come trial by trial, and a name is dear
         for row in rows:
-            if row.get("searched") == SUGGESTED:
+            if row.get("searched") == Cell.SUGGESTED:
                 continue
             facts = (row["method"], row["params"], row["encoder"], row["sentences"])
             if facts != last[0]:
@@ -149,7 +152,7 @@ class Cell:
             for t, lang, m, s in self.by_seed
             if (t, m, s) == (task, metric, split) and lang not in MEANS
         ]
-        if mean == ALL_TARGETS:
+        if mean == Cell.ALL_TARGETS:
             return [lang for lang in found if lang not in (pivot, f"{pivot}-{pivot}")]
         found = [lang for lang in found if (lang in self.unseen) == (mean == "avg_unseen")]
         return [lang for lang in found if mean != "avg_zero_shot" or lang != pivot]
@@ -172,7 +175,7 @@ class Cell:
         """Return the name of the mean by which cells are chosen among others: over all languages
         where the grid has several sets of them, whose other means are over different ones.
         """
-        every = (task, ALL_TARGETS, metric, split)
+        every = (task, Cell.ALL_TARGETS, metric, split)
         return every if every in self.values else self.mean_name(task, metric, split)
 
     def mean(self, task: str, metric: str, split: str) -> Value | None:
@@ -241,7 +244,7 @@ def _average(
             seeds for lang, seeds in every.items() if lang not in (pivot, f"{pivot}-{pivot}")
         ]
         if several and len(targets) > 1:
-            by_seed[task, ALL_TARGETS, metric, split] = _means(targets)
+            by_seed[task, Cell.ALL_TARGETS, metric, split] = _means(targets)
         langs = {lang: seeds for lang, seeds in every.items() if lang not in unseen}
         if len(langs) > 1:
             by_seed[task, "avg", metric, split] = _means(list(langs.values()))

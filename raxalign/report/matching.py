@@ -57,7 +57,9 @@ class Matcher:
         fitting = _of_size(fitting, table, row, rules[0])
         if not fitting:
             return None
-        differences = {id(cell): differing(cell.params, rules[0].prefers) for cell in fitting}
+        differences = {
+            id(cell): Matcher.differing(cell.params, rules[0].prefers) for cell in fitting
+        }
         fewest = min(len(found) for found in differences.values())
         nearest = [cell for cell in fitting if len(differences[id(cell)]) == fewest]
         best, how = self._best_on_dev(nearest, rules)
@@ -130,7 +132,7 @@ class Matcher:
         names = [name for name in names if name in cell.values and self._is_task(name[0], rule)]
 
         def differences(name: Name) -> int:
-            return len(differing(self.results.task_params.get(name[0], {}), rule.expects))
+            return len(Matcher.differing(self.results.task_params.get(name[0], {}), rule.expects))
 
         return min(names, key=differences, default=None)
 
@@ -174,14 +176,14 @@ class Matcher:
             return cells[0], f"the first of {len(cells)} points that fit"
         return cells[best], f"the best on dev of {len(cells)} points"
 
-
-def differing(have: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
-    """Return what is not as wanted, in words; what has no such option does not differ."""
-    return [
-        f"{name}: {_shown(given(have, name))} (published: {_shown(value)})"
-        for name, value in wanted.items()
-        if name.partition(".")[0] in have and not _is(given(have, name), value)
-    ]
+    @staticmethod
+    def differing(have: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+        """Return what is not as wanted, in words; what has no such option does not differ."""
+        return [
+            f"{name}: {_shown(given(have, name))} (published: {_shown(value)})"
+            for name, value in wanted.items()
+            if name.partition(".")[0] in have and not _is(given(have, name), value)
+        ]
 
 
 def given(have: Mapping[str, Any], name: str) -> Any:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from raxalign.analysis.cells import CONFIRMED, Value
+from raxalign.analysis.cells import Cell, Value
 from raxalign.errors import RaxalignError
 from raxalign.plan.estimates import duration
 from raxalign.plan.load import Opened
@@ -162,7 +162,7 @@ class SearchReport:
         """Return the test score of the runs with fresh seeds."""
         objective, asked = study.objective, self.confirming(study, chosen)
         name = (objective.task, objective.lang, objective.metric, "test")
-        own = [r for r in rows if r.get("searched") == CONFIRMED and r["trial"] in asked]
+        own = [r for r in rows if r.get("searched") == Cell.CONFIRMED and r["trial"] in asked]
         values = [
             row["value"]
             for row in own

@@ -26,7 +26,7 @@ from raxalign.plan.stored import StoredPlans
 from raxalign.plan.study import Study
 from raxalign.plan.trial import Trial
 from raxalign.plan.values.retention import Keeping, below, made_again
-from raxalign.printing import counted, lasting, past_buffer, to_stderr
+from raxalign.printing import counted, lasting, to_stderr
 from raxalign.store.alive import discard, endings, maker_name
 from raxalign.store.storage import Storage
 from raxalign.sweep.events import Began, Event, Hear, JobEnded, Over, Planned
@@ -329,7 +329,7 @@ def _interrupt_twice() -> Iterator[None]:
         for known in ends:
             signal.signal(known, signal.SIG_IGN if known == signal.SIGHUP else again)
         told = "\ninterrupted: ending cleanly (Ctrl-C again to end at once); what is done is kept"
-        past_buffer(told)  # the signal may have come while something was printed
+        to_stderr(told, past_buffer=True)  # the signal may have come while something was printed
         raise KeyboardInterrupt
 
     if threading.current_thread() is not threading.main_thread():

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
-from raxalign.analysis.cells import ALL_TARGETS, Cell, Name
+from raxalign.analysis.cells import Cell, Name
 from raxalign.config.axes import Axis
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
@@ -29,7 +29,7 @@ _GREATER = "mlflow.experiment.primaryMetric.greaterIsBetter"
 _CELLS, _TRIALS = ("Cells (one row per point)", "cell"), ("Trials", "trial")
 _BEGUN = "attributes.start_time"
 _VIEWS = "mlflow.sharedViewState."
-_PREFERRED = (ALL_TARGETS, "avg_zero_shot", "avg", "avg_unseen")
+_PREFERRED = (Cell.ALL_TARGETS, "avg_zero_shot", "avg", "avg_unseen")
 _LONGEST = 4900  # characters of a tag; MLflow takes 5,000
 _COLUMNS = 24
 _WIDE, _NARROW = 260, 120  # pixels: the name of a metric is not cut

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import ClassVar, Literal
 
-from raxalign.analysis.cells import ALL_TARGETS, Cell
+from raxalign.analysis.cells import Cell
 from raxalign.analysis.significance import LEVEL, holm, lies_within
 from raxalign.config.grid import Claim
 from raxalign.config.lock import Lock
@@ -144,7 +144,7 @@ def _tests(
     for entry in comparisons(both, plan, ledger, baseline=claim.second, tables=[table]):
         base, wanted = entry.baseline, None if claim.lang else entry.cell.mean_name(*table)
         if wanted is not None and base is not None and base.set != entry.cell.set:
-            wanted = (table[0], ALL_TARGETS, *table[1:])  # the mean over the same languages
+            wanted = (table[0], Cell.ALL_TARGETS, *table[1:])  # the mean over the same languages
         lang = entry.name[1].removesuffix(f"-{plan.pivot}")
         asked = entry.name == wanted if claim.lang is None else claim.lang in (entry.name[1], lang)
         if asked and base is not None and any(entry.cell is one for one in firsts):

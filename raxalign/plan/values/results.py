@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
-from raxalign.analysis.cells import CONFIRMED, MEANS, SUGGESTED
+from raxalign.analysis.cells import MEANS, Cell
 from raxalign.caveats import Caveats
 from raxalign.corpora.text.words import ESCAPED
 from raxalign.errors import DamagedArtifact, RaxalignError
@@ -256,7 +256,11 @@ def trial_rows(
     """
     searched = trial.searched
     hidden = searched is not None and not searched.confirmed
-    mark = {} if searched is None else {"searched": CONFIRMED if searched.confirmed else SUGGESTED}
+    mark = (
+        {}
+        if searched is None
+        else {"searched": Cell.CONFIRMED if searched.confirmed else Cell.SUGGESTED}
+    )
     params, languages = dict(trial.params), list(trial.languages)  # all rows share them
     for task, key in trial.evaluations.items():
         record = records.get(key)

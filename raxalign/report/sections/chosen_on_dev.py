@@ -11,7 +11,7 @@ from raxalign.catalog import catalog
 from raxalign.measured import spoken
 from raxalign.plan.trial import plain
 from raxalign.plan.values.scoreboard import Scoreboard
-from raxalign.report.document import Entry, Line, Part, Share, Table, capitalized, caption
+from raxalign.report.document import Entry, Line, Part, Share, Table, caption
 from raxalign.report.sections.base import Section
 
 _COLUMNS = ("chosen point", "dev", "test", "best test of all", "points")
@@ -95,7 +95,7 @@ def _table(results: Scoreboard, axis: tuple[str, str], task: str) -> Iterator[Ta
             names: list[Name] = [(task, lang, metric, "test") for lang in langs]
             lines += _lines(results, param, there, names)
     if lines:
-        words, unit = capitalized(spoken(metric)), results.unit(task, metric)
+        words, unit = spoken(metric), results.unit(task, metric)
         about = {"metric": words, "unit": unit, "param": results.symbol(param)}
         yield Table(
             f"chosen-{task}-{method}-{param}",

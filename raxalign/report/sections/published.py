@@ -21,7 +21,7 @@ from raxalign.report.document import (
     Table,
     TableNotes,
 )
-from raxalign.report.matching import Matcher, RowMatch, differing
+from raxalign.report.matching import Matcher, RowMatch
 from raxalign.report.sections.base import Fill, Measure, Section
 from raxalign.report.tables import csv_parts
 
@@ -129,7 +129,7 @@ class MeasuredRow:
     def _remarks(self, cell: Cell, name: Name, rule: Rule) -> tuple[str, ...]:
         task, lang, metric, split = name
         params = self.results.task_params.get(task, {})
-        told = [f"Task {task} with {text}." for text in differing(params, rule.expects)]
+        told = [f"Task {task} with {text}." for text in Matcher.differing(params, rule.expects)]
         selection = params.get("selection")
         if split != self.table.split:
             told.append(f"Measured on the {split} set (published: {self.table.split}).")
