@@ -18,7 +18,7 @@ from raxalign.plan.values.claims import JudgedClaim
 from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.results import rows
 from raxalign.printing import to_stderr
-from raxalign.report.compared import FIELDS, comparison_rows
+from raxalign.report.compared import ComparisonTables
 from raxalign.single.evaluate import EvaluateRequest
 from raxalign.single.place import storage_of
 
@@ -136,8 +136,8 @@ def compare(grid: Grid, baseline: str | None = None, equivalence: float | None =
     compared = (
         comparisons(made, plan, ledger, baseline=baseline, equivalence=equivalence) if found else []
     )
-    shown = comparison_rows(compared, plan)
-    return with_options(as_table(shown, FIELDS), shown, plan)
+    shown = ComparisonTables(compared, plan).rows()
+    return with_options(as_table(shown, ComparisonTables.FIELDS), shown, plan)
 
 
 def word_pairs(

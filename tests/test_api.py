@@ -19,7 +19,7 @@ import pytest
 
 import raxalign as rx
 from raxalign.plan.values.results import rows
-from raxalign.report.compared import FIELDS
+from raxalign.report.compared import ComparisonTables
 from raxalign.report.tables import csv_parts
 from raxalign.sweep.grid import _interrupt_twice
 from tests.e2e.runs import attempted
@@ -192,8 +192,11 @@ def test_faults_of_a_mapping_are_named_by_their_keys() -> None:
 def test_comparisons_have_the_columns_of_the_csv_and_the_baseline_that_was_asked_for(tables):
     opened, _, compared = tables
     names = compared.column_names
-    assert names[: len(FIELDS)] == list(FIELDS)
-    assert all(name.startswith(("method.", "encoder.", "task.")) for name in names[len(FIELDS) :])
+    assert names[: len(ComparisonTables.FIELDS)] == list(ComparisonTables.FIELDS)
+    assert all(
+        name.startswith(("method.", "encoder.", "task."))
+        for name in names[len(ComparisonTables.FIELDS) :]
+    )
     other = rx.compare(opened, baseline="rotation")
     for table, baseline in ((compared, "none"), (other, "rotation")):
         assert set(table.column("baseline").to_pylist()) == {baseline}

@@ -16,7 +16,7 @@ from raxalign.plan.values.comparisons import LEFT, comparisons
 from raxalign.plan.values.results import rows
 from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.answer import stored_answer
-from raxalign.report.compared import comparison_rows
+from raxalign.report.compared import ComparisonTables
 from raxalign.report.tables import as_text, blocks, short_tables
 from raxalign.stages import Workshop
 from raxalign.store.storage import Storage
@@ -169,7 +169,9 @@ def test_a_set_is_compared_with_its_own_baseline_or_with_another_that_is_named(r
     plan, ledger, found = ran.plan, ran.storage.ledger, by_name(ran)
     own = comparisons(list(found.values()), plan, ledger)
     assert {entry.cell.set == entry.baseline.set for entry in own if entry.baseline} == {True}
-    assert not any(row["unseen"] for row in comparison_rows(own, plan)), "all are left as they are"
+    assert not any(row["unseen"] for row in ComparisonTables(own, plan).rows()), (
+        "all are left as they are"
+    )
     left = {(e.cell.set, e.name[1]) for e in own if e.untested == LEFT}
     assert left >= {("romance", "el-en"), ("diverse", "fr-en"), ("diverse", "avg_unseen")}
     romance, diverse = (found[f"rotation languages={name}"] for name in ("romance", "diverse"))

@@ -222,16 +222,17 @@ def _print_comparisons(
 ) -> None:
     from raxalign.plan.values.scoreboard import Scoreboard
     from raxalign.printing import paragraph
-    from raxalign.report import compared
     from raxalign.report.answer import answer
+    from raxalign.report.compared import ComparisonTables
 
     plan = opened.plan
+    tables = ComparisonTables(found, plan)
     if format != "table":
-        print_rows(compared.comparison_rows(found, plan), format, compared.FIELDS)
+        print_rows(tables.rows(), format, tables.FIELDS)
     else:
-        text = compared.as_text(found, plan, width=width(), over_languages=over_languages)
+        text = tables.text(width=width(), over_languages=over_languages)
         results = Scoreboard.of(rows, plan, opened.storage.ledger).tested(found)
-        whole = not selection.narrows and not compared.all_pairs(found)
+        whole = not selection.narrows and not tables.all_pairs
         lines = paragraph(answer(results), width()) if whole else []
         print_out("\n".join([text.rstrip(), *lines]))
 

@@ -139,15 +139,6 @@ def groups(values: Sequence[float], apart: Collection[tuple[int, int]]) -> list[
     return found
 
 
-FIELDS = (
-    *("cell", "method", "params", "encoder", "sentences", "task", "lang", "metric", "split"),
-    *("better", "unit", "value", "low", "high", "runs", "examples"),
-    *("baseline", "baseline_value", "baseline_runs"),
-    *("difference", "difference_low", "difference_high", "p", "p_adjusted", "paired"),
-    *("verdict", "look", "margin", "detectable", "reason", "at_chance", "falls_far", "outdated"),
-    "unseen",
-    *("languages_low", "languages_high", "languages_p", "languages_reason"),
-)
 _OWN = ("margin", "detectable", "at_chance", "falls_far", "outdated")
 _HEADS = ("method", "sentences", "lang")
 _COLUMNS = ("value", "difference", "p (Holm)", "runs", "examples", "verdict")
@@ -166,31 +157,57 @@ _OVER_LEGEND = (
 )
 
 
-def comparison_rows(compared: Sequence[Compared], plan: Plan) -> list[dict[str, Any]]:
-    """Return one row (`FIELDS`) per comparison; values that have no baseline, the baselines' own
-    among them, have none.
+@dataclass(frozen=True)
+class ComparisonTables:
+    """Comparisons as rows for programs (`FIELDS`) and as tables for a terminal."""
 
-    `examples` are clusters that are taken for independent; `reason` says why there is no test.
-    """
-    rows = []
-    for entry in compared:
-        cell, base, found, around = entry.cell, entry.baseline, entry.comparison, entry.interval
-        if base is None or entry.baseline_value is None:
-            continue
-        examples = found or around
+    compared: Sequence[Compared]
+    plan: Plan
+
+    FIELDS: ClassVar = (
+        *("cell", "method", "params", "encoder", "sentences", "task", "lang", "metric", "split"),
+        *("better", "unit", "value", "low", "high", "runs", "examples"),
+        *("baseline", "baseline_value", "baseline_runs"),
+        *("difference", "difference_low", "difference_high", "p", "p_adjusted", "paired"),
+        *("verdict", "look", "margin", "detectable", "reason", "at_chance", "falls_far"),
+        *("outdated", "unseen"),
+        *("languages_low", "languages_high", "languages_p", "languages_reason"),
+    )
+
+    @property
+    def all_pairs(self) -> bool:
+        """Whether cells are compared with several others each, and not with one baseline."""
+        return all_pairs(self.compared)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row (`FIELDS`) per comparison; values that have no baseline, the baselines'
+        own among them, have none.
+
+        `examples` are clusters that are taken for independent; `reason` says why there is no test.
+        """
+        return [
+            self._row(entry, entry.baseline)
+            for entry in self.compared
+            if entry.baseline is not None
+        ]
+
+    def _row(self, entry: Compared, base: Cell) -> dict[str, Any]:
+        cell, found, around, value = entry.cell, entry.comparison, entry.interval, entry.value
+        against, examples = base.values[entry.name], found or around
+        own = ("method", "params", "encoder", "sentences")
         row = {
-            "cell": plan.cell_name(cell),
-            **{name: getattr(cell, name) for name in ("method", "params", "encoder", "sentences")},
+            "cell": self.plan.cell_name(cell),
+            **{name: getattr(cell, name) for name in own},
             **dict(zip(("task", "lang", "metric", "split"), entry.name, strict=True)),
             "better": entry.measured.better,
             "unit": entry.measured.unit,
-            "value": entry.value.mean,
+            "value": value.mean,
             **{end: getattr(around, end, None) for end in ("low", "high")},
-            "runs": entry.value.n,
+            "runs": value.n,
             "examples": examples and examples.examples,
-            "baseline": plan.cell_name(base),
-            "baseline_value": entry.baseline_value.mean,
-            "baseline_runs": entry.baseline_value.n,
+            "baseline": self.plan.cell_name(base),
+            "baseline_value": against.mean,
+            "baseline_runs": against.n,
             "difference": entry.difference,
             **{f"difference_{end}": getattr(found, end, None) for end in ("low", "high")},
             "p": found and found.p,
@@ -203,8 +220,30 @@ def comparison_rows(compared: Sequence[Compared], plan: Plan) -> list[dict[str, 
             **{name: getattr(entry, name) for name in _OWN},
             **_over_languages(entry),
         }
-        rows.append({**row, "params": dict(cell.params)})
-    return rows
+        return {**row, "params": dict(cell.params)}
+
+    def text(self, *, width: int | None = None, over_languages: bool = False) -> str:
+        """Return one table per task and metric, and what it is compared with, for a terminal: one
+        line per cell and language. Without a `width` a table is as wide as it is; with
+        `over_languages` a column has the interval of means for languages like these.
+        """
+        plan = self.plan
+        tables: dict[TableKey, list[Compared]] = defaultdict(list)
+        for entry in self.compared:
+            tables[entry.table].append(entry)
+        found: list[str] = []
+        for (task, metric, split), entries in tables.items():
+            head = f"{task}: {metric} ({split}){NumberFormat.heading(entries[0].measured)}"
+            table = _table(entries, plan, over_languages=over_languages)
+            found += [
+                *paragraph(f"{head}{_against(entries, plan)}", width),
+                *(line for text in look_lines(entries, plan) for line in paragraph(text, width)),
+                *table.fitted(width),
+                *(line for text in rank_lines(entries, plan) for line in paragraph(text, width)),
+                "",
+            ]
+        legend = _LEGEND + (_OVER_LEGEND if over_languages else "")
+        return "\n".join([*found, *paragraph(legend, width)]) + "\n"
 
 
 def _over_languages(entry: Compared) -> dict[str, Any]:
@@ -212,35 +251,6 @@ def _over_languages(entry: Compared) -> dict[str, Any]:
     sample = entry.over_languages
     numbers = {f"languages_{name}": getattr(sample, name, None) for name in ("low", "high", "p")}
     return {**numbers, "languages_reason": sample.untested if sample else ""}
-
-
-def as_text(
-    compared: Sequence[Compared],
-    plan: Plan,
-    *,
-    width: int | None = None,
-    over_languages: bool = False,
-) -> str:
-    """Return one table per task and metric, and what it is compared with, for a terminal: one line
-    per cell and language. Without a `width` a table is as wide as it is; with `over_languages` a
-    column has the interval of means for languages like these.
-    """
-    tables: dict[TableKey, list[Compared]] = defaultdict(list)
-    for entry in compared:
-        tables[entry.table].append(entry)
-    found: list[str] = []
-    for (task, metric, split), entries in tables.items():
-        head = f"{task}: {metric} ({split}){NumberFormat.heading(entries[0].measured)}"
-        table = _table(entries, plan, over_languages=over_languages)
-        found += [
-            *paragraph(f"{head}{_against(entries, plan)}", width),
-            *(line for text in look_lines(entries, plan) for line in paragraph(text, width)),
-            *table.fitted(width),
-            *(line for text in rank_lines(entries, plan) for line in paragraph(text, width)),
-            "",
-        ]
-    legend = _LEGEND + (_OVER_LEGEND if over_languages else "")
-    return "\n".join([*found, *paragraph(legend, width)]) + "\n"
 
 
 def _against(entries: Sequence[Compared], plan: Plan) -> str:

@@ -24,8 +24,7 @@ from raxalign.plan.values.comparisons import MINIMUM, Compared, comparisons
 from raxalign.plan.values.numbers import NumberFormat
 from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.printing import masked
-from raxalign.report.compared import FIELDS as COMPARISON_FIELDS
-from raxalign.report.compared import comparison_rows
+from raxalign.report.compared import ComparisonTables
 from raxalign.report.document import Document, Figure, Part, Table, caption, identifier
 from raxalign.report.sections.base import Material, Measure, Section
 from raxalign.report.tables import csv_parts, json_parts, short_tables
@@ -179,7 +178,7 @@ def _written(
         (folder / place).mkdir(parents=True, exist_ok=True)
     composed = compose(rows, plan, folder / "figures", ledger=ledger, asked=asked)
     document, short = composed.document, composed.short.items()
-    compared = comparison_rows(composed.compared, plan)
+    compared = ComparisonTables(composed.compared, plan).rows()
     texts: dict[str, Iterable[str]] = {
         "report.html": [document.html()],
         "report.md": [document.markdown()],
@@ -190,7 +189,7 @@ def _written(
         "results.csv": csv_parts(rows),
         "results.json": json_parts(rows),
         "references.bib": [references(plan, asked.published)],
-        "comparisons.csv": csv_parts(compared, COMPARISON_FIELDS),
+        "comparisons.csv": csv_parts(compared, ComparisonTables.FIELDS),
         "comparisons.json": json_parts(compared),
     }
     for name, parts in texts.items():

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from raxalign.plan.values.comparisons import comparisons
-from raxalign.report.compared import Ranking, all_pairs, as_text
+from raxalign.report.compared import ComparisonTables, Ranking, all_pairs
 from tests.ledgers import made_up
 from tests.report.material import results_of, share, with_tests
 
@@ -26,7 +26,7 @@ def results(made):
 def text(results, made, baseline, **options):
     compared = comparisons(results.cells, results.plan, made[1], baseline=baseline)
     assert all_pairs(compared) == (baseline == "all")
-    return as_text(compared, results.plan, **options)
+    return ComparisonTables(compared, results.plan).text(**options)
 
 
 def test_all_pairs_are_named_by_both_methods_and_ranked(results, made):

@@ -13,7 +13,7 @@ from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.results import DevMean, read_records, rows
 from raxalign.plan.values.scoreboard import Lacking, Scoreboard
 from raxalign.report.answer import answer
-from raxalign.report.compared import as_text
+from raxalign.report.compared import ComparisonTables
 from raxalign.report.drawing import Series
 from raxalign.report.sections.curves import _front
 from raxalign.report.tables import as_text as tables_text
@@ -63,7 +63,7 @@ def test_the_smaller_value_is_called_better(results, compared, entry):
 
 
 def test_the_comparisons_of_a_terminal_say_so(plan, compared):
-    text = as_text(compared, plan)
+    text = ComparisonTables(compared, plan).text()
     assert "ranks: mean_rank (test), lower is better, against none" in text
     assert "ranks: orphans (test), %, lower is better, against none" in text
     line = next(line for line in text.splitlines() if line.startswith("rotation") and "avg" in line)
@@ -156,7 +156,7 @@ def test_results_whose_plug_in_is_not_here_are_neutral_and_say_so(made, ledger):
     results = Scoreboard.of(found, plan)
     compared = comparisons(results.cells, plan, ledger)
     assert all(entry.verdict is None for entry in compared)
-    for text in (as_text(compared, plan), tables_text(blocks(found, plan))):
+    for text in (ComparisonTables(compared, plan).text(), tables_text(blocks(found, plan))):
         assert "nothing declares this metric (the task's plug-in is not here" in text
     assert "%" not in tables_text(blocks(found, plan)).partition("±")[0]
     assert part("own_tables", results).tables[0].caption.count("othing declares") == 1

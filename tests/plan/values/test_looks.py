@@ -16,7 +16,7 @@ from raxalign.plan.values.comparisons import comparisons
 from raxalign.plan.values.power import power_text
 from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.answer import stored_answer
-from raxalign.report.compared import Ranking, as_text, comparison_rows
+from raxalign.report.compared import ComparisonTables, Ranking
 from tests.grids import write_grid
 from tests.ledgers import fill_all, made_up, words
 from tests.report.material import results_of
@@ -50,7 +50,7 @@ def looks(found):
 
 
 def test_a_second_look_with_more_runs_is_told_and_corrected_for(few, tmp_path):
-    assert "look at" not in as_text(compared(few), few.plan)
+    assert "look at" not in ComparisonTables(compared(few), few.plan).text()
     found = compared(opened := more(few, tmp_path / "more"))
     assert looks(found)["finetune", "xnli"] == [2]
     assert looks(found)["rotation", "retrieval"] == [], "it has the same runs as before"
@@ -61,8 +61,8 @@ def test_a_second_look_with_more_runs_is_told_and_corrected_for(few, tmp_path):
     told = (
         f"Second look at these comparisons (the first with 2 runs, {day}): p-values are corrected"
     )
-    assert told in as_text(found, opened.plan)
-    assert {row["look"] for row in comparison_rows(found, opened.plan)} == {1, 2}
+    assert told in ComparisonTables(found, opened.plan).text()
+    assert {row["look"] for row in ComparisonTables(found, opened.plan).rows()} == {1, 2}
     compared(more(few, tmp_path / "most", "[0, 1, 2, 3, 4]"), "finetune")
     assert {len(e.earlier) for e in compared(opened) if e.tested} == {0, 1}, "as before"
 
@@ -92,7 +92,8 @@ def test_what_is_equal_by_construction_leaves_the_family(few, monkeypatch):
     assert {e.says for e in found if e.cell.method == "rotation"} == {"="}
     assert {e.p_adjusted for e in found if e.cell.method == "rotation"} == {None}
     assert sum(e.tested for e in found) == len(before) / 2
-    assert " = \n" in as_text(found, few.plan).replace("=\n", "= \n").replace("  = ", " = ")
+    text = ComparisonTables(found, few.plan).text()
+    assert " = \n" in text.replace("=\n", "= \n").replace("  = ", " = ")
 
 
 def test_what_is_equal_in_all_examples_and_runs_leaves_the_family(tmp_path):
