@@ -62,7 +62,7 @@ def results(
         best: The best points of the grid's searches, and the runs that confirm them.
         keys: One line per trial instead: its key, which `show` and `export` take.
     """
-    from raxalign.inspect.status import trial_lines
+    from raxalign.inspect.status import Status
     from raxalign.plan.load import open_grid
     from raxalign.plan.values.results import remarks
     from raxalign.report.tables import FIELDS, Selection
@@ -91,7 +91,7 @@ def results(
         print_out("\n".join(SearchReport(opened.plan, opened.storage).best_lines(list(rows))))
         return
     if keys:
-        print_out("\n".join(trial_lines(opened.plan, opened.storage.ledger)))
+        print_out("\n".join(Status.trial_lines(opened.plan, opened.storage.ledger)))
         return
     rest: opt.Format = "table" if format == "latex" or format == "markdown" else format
     if rest != "table" and compare is None and not selection.narrows:
@@ -297,15 +297,14 @@ def diff(
         format: table or json.
     """
     from raxalign.catalog import PluginFile
-    from raxalign.inspect.diff import ComparedSide, Differences
+    from raxalign.inspect.diff import Differences
 
     for path in plugins or ():
         PluginFile.open(path)
-    sides = ComparedSide.read(first, storage), ComparedSide.read(second, storage)
-    found = Differences.between(*sides)
+    found = Differences.of(first, second, storage)
     if format == "json":
         print_out(found.json())
     else:
-        print_out(found.text(*sides, width=width()))
+        print_out(found.text(width()))
     if found.any:
         raise typer.Exit(1)

@@ -91,6 +91,14 @@ class Differences:
     near: int
     apart: list[tuple[Place, float, float]]
     values_only: tuple[list[Place], ...]
+    sides: tuple[ComparedSide, ComparedSide] = field(repr=False)
+
+    @classmethod
+    def of(cls, first: str, second: str, storage: str | None = None) -> Differences:
+        """Compare what two names mean: grid files, with the results that their storages (or the
+        given one) have, or storages. Raises `RaxalignError` where one means nothing.
+        """
+        return cls.between(ComparedSide.read(first, storage), ComparedSide.read(second, storage))
 
     @property
     def any(self) -> bool:
@@ -100,6 +108,7 @@ class Differences:
     @classmethod
     def between(cls, first: ComparedSide, second: ComparedSide) -> Differences:
         """Compare two sides. Where each has one grid, the names of the grids do not count."""
+        given = first, second
         if first.grids == second.grids == 1:
             first, second = first.nameless(), second.nameless()
         both = first.trials.keys() & second.trials.keys()
@@ -122,7 +131,7 @@ class Differences:
         )
         apart.sort(key=lambda found: -abs(found[1] - found[2]))
         same, near = len(shared) - len(unequal), len(unequal) - len(apart)
-        return cls(len(both), only, causes, same, near, apart, values_only)
+        return cls(len(both), only, causes, same, near, apart, values_only, given)
 
     def json(self) -> str:
         """Return the differences for programs."""
@@ -139,19 +148,19 @@ class Differences:
         }
         return json.dumps(data, ensure_ascii=False, indent=1)
 
-    def text(self, first: ComparedSide, second: ComparedSide, width: int | None) -> str:
+    def text(self, width: int | None) -> str:
         """Return what differs between the two sides in words, with the largest differences of the
         values; `width` are the columns of the terminal (None: lines are not wrapped).
         """
         trials = counted(self.trials, "trial")
         if not self.any and not self.near:
             return f"equal: {trials} with the same keys, and {counted(self.same, 'value')}"
-        sides, (one, other) = (first, second), self.only
+        (first, second), (one, other) = self.sides, self.only
         lines = [
             f"plan: {trials} in both, {len(one)} only in {first.name}, {len(other)} only in"
             f" {second.name}"
         ]
-        for side, places in zip(sides, self.only, strict=True):
+        for side, places in zip(self.sides, self.only, strict=True):
             lines += _some([f"  only in {side.name}: {side.named(place)}" for place in places])
         if self.causes:
             lines.append("what differs between the trials that both have (first or second):")
@@ -167,7 +176,7 @@ class Differences:
             value = f"{metric_name(task, lang, metric, split)} of {first.named(place[:_OF_TRIAL])}"
             apart.append(f"  {value}: {a:.6g} and {b:.6g} ({NumberFormat.signed(b - a, 6)})")
         lines += _some(apart)
-        for side, places in zip(sides, self.values_only, strict=True):
+        for side, places in zip(self.sides, self.values_only, strict=True):
             lines += [f"{counted(len(places), 'value')} only in {side.name}"] if places else []
         return "\n".join(part for line in lines for part in paragraph(line, width))
 

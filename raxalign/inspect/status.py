@@ -95,7 +95,7 @@ class Status:
         found = cls.of(opened.plan, opened.storage.ledger)
         lines = [found.text(opened.plan), *SearchReport(opened.plan, opened.storage).status_lines()]
         if len(opened.plan.trials) <= _LISTED:
-            lines += trial_lines(opened.plan, opened.storage.ledger)
+            lines += cls.trial_lines(opened.plan, opened.storage.ledger)
         return "\n".join(lines), found
 
     @classmethod
@@ -110,20 +110,20 @@ class Status:
             time.sleep(_EVERY)
             opened = opened.again() if studies else opened
 
+    @staticmethod
+    def trial_lines(plan: Plan, ledger: Ledger) -> list[str]:
+        """Return one line per trial: the beginning of its key, how many of its evaluations are
+        done, and its name.
+        """
+        there = ledger.keys()
+        return [
+            f"{trial.key[:12]}  {sum(key in there for key in trial.evaluations.values())} of"
+            f" {counted(len(trial.evaluations), 'evaluation')}  {named(trial, plan)}"
+            for trial in plan.trials
+        ]
+
 
 def named(trial: Trial, plan: Plan) -> str:
     """Return a trial's name with the size of its training text."""
     size = "" if trial.sentences is None else f" {trial.sentences:,} pairs"
     return f"{plan.trial_name(trial)}{size}"
-
-
-def trial_lines(plan: Plan, ledger: Ledger) -> list[str]:
-    """Return one line per trial: the beginning of its key, how many of its evaluations are done,
-    and its name.
-    """
-    there = ledger.keys()
-    return [
-        f"{trial.key[:12]}  {sum(key in there for key in trial.evaluations.values())} of"
-        f" {counted(len(trial.evaluations), 'evaluation')}  {named(trial, plan)}"
-        for trial in plan.trials
-    ]

@@ -122,9 +122,8 @@ def storage(tmp_path_factory):
 
 
 def compared(one, other):
-    sides = ComparedSide.read(one), ComparedSide.read(other)
-    found = Differences.between(*sides)
-    return found, found.text(*sides, width=None)
+    found = Differences.of(one, other)
+    return found, found.text(None)
 
 
 @pytest.mark.parametrize(("by", "near", "apart"), [(0, 0, 0), (5e-7, 1, 0), (0.01, 0, 1)])
