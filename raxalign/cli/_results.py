@@ -65,7 +65,7 @@ def results(
     from raxalign.inspect.status import Status
     from raxalign.plan.load import open_grid
     from raxalign.plan.values.results import remarks
-    from raxalign.report.tables import FIELDS, Selection
+    from raxalign.report.tables import Selection
 
     if compare is None and (over is not None or equivalence is not None):
         raise typer.BadParameter("--over and --equivalence go with --compare")
@@ -95,7 +95,7 @@ def results(
         return
     rest: opt.Format = "table" if format == "latex" or format == "markdown" else format
     if rest != "table" and compare is None and not selection.narrows:
-        print_rows(rows, rest, FIELDS)
+        print_rows(rows, rest)
         _tell_unfinished(opened, commands, format)
     elif found := list(rows):
         selection.refuse_unknown(found, opened.plan.pivot)

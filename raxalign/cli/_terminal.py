@@ -100,11 +100,13 @@ def print_values(
         made = tables.blocks(rows, plan_, selection, per_seed=per_seed)
         print_out(tables.as_text(made, width=width(), transpose=transpose))
         return
-    print_rows(selection.rows(rows, plan_.pivot), format, tables.FIELDS)
+    print_rows(selection.rows(rows, plan_.pivot), format)
 
 
-def print_rows(rows: Iterable[Mapping[str, Any]], format: str, fields: Sequence[str]) -> None:  # noqa: A002
+def print_rows(
+    rows: Iterable[Mapping[str, Any]], kind: str, fields: Sequence[str] | None = None
+) -> None:
     """Print rows as JSON, or as CSV with the fields as its columns, while they are read."""
-    from raxalign.report.tables import csv_parts, json_parts
+    from raxalign.report.tables import row_parts
 
-    print_parts(csv_parts(rows, fields) if format == "csv" else chain(json_parts(rows), ["\n"]))
+    print_parts(chain(row_parts(rows, kind, fields), [] if kind == "csv" else ["\n"]))

@@ -27,7 +27,7 @@ from raxalign.printing import masked
 from raxalign.report.compared import ComparisonTables
 from raxalign.report.document import Document, Figure, Part, Table, caption, identifier
 from raxalign.report.sections.base import Material, Measure, Section
-from raxalign.report.tables import csv_parts, json_parts, short_tables
+from raxalign.report.tables import row_parts, short_tables
 from raxalign.store.ledger import Ledger
 from raxalign.version import VERSION
 
@@ -186,11 +186,11 @@ def _written(
         **{name: [text] for name, text in composed.files.items()},
         **{f"tables/{identifier(task)}.tex": [table.latex()] for task, table in short},
         **{f"tables/{identifier(task)}.md": [table.markdown()] for task, table in short},
-        "results.csv": csv_parts(rows),
-        "results.json": json_parts(rows),
+        "results.csv": row_parts(rows, "csv"),
+        "results.json": row_parts(rows, "json"),
         "references.bib": [references(plan, asked.published)],
-        "comparisons.csv": csv_parts(compared, ComparisonTables.FIELDS),
-        "comparisons.json": json_parts(compared),
+        "comparisons.csv": row_parts(compared, "csv", ComparisonTables.FIELDS),
+        "comparisons.json": row_parts(compared, "json"),
     }
     for name, parts in texts.items():
         with (folder / name).open("w", encoding="utf-8") as file:

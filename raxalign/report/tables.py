@@ -232,6 +232,15 @@ FIELDS = (
 _FORMULA = re.compile(r"=(?s:.)|[@\t\r\n]|[+-](?![\d.]+(?:[eE][+-]?\d+)?$)")
 
 
+def row_parts(
+    rows: Iterable[Mapping[str, Any]], kind: str, fields: Sequence[str] | None = None
+) -> Iterator[str]:
+    """Yield rows as ``json`` or ``csv`` (`kind`), the latter with some fields as its columns (None:
+    those of results), part by part as they are read.
+    """
+    return csv_parts(rows, fields or FIELDS) if kind == "csv" else json_parts(rows)
+
+
 def json_parts(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """Yield the text of a JSON list row by row, one row per value, each on a line of its own."""
     encode = json.JSONEncoder(ensure_ascii=False).encode

@@ -107,7 +107,7 @@ def test_an_accuracy_over_a_handful_of_pairs_is_noted_and_not_shown():
 
 def test_parts_are_printed_as_they_are_and_csv_ends_as_its_lines_do(capsys):
     for rows, kind, end in (([0.5, 0.25], "csv", ",0.25,,,\r\n"), ([0.5], "json", "}\n]\n")):
-        print_rows(map(row, rows), kind, FIELDS)
+        print_rows(map(row, rows), kind)
         assert capsys.readouterr().out.endswith(end)
     assert "".join(json_parts([])) == "[]"
 

@@ -23,7 +23,7 @@ from raxalign.report.document import (
 )
 from raxalign.report.matching import Matcher, RowMatch
 from raxalign.report.sections.base import Fill, Measure, Section
-from raxalign.report.tables import csv_parts
+from raxalign.report.tables import row_parts
 
 RECORD = (
     *("publication", "table", "row", "column", "metric", "published"),
@@ -402,7 +402,7 @@ class PublishedTables(Section):
             part, rows = paper_part(self.results, name, self.material.measure)
             parts.append(part)
             records += [dict(zip(RECORD, row, strict=True)) for row in rows]
-        files = {"published.csv": "".join(csv_parts(records, RECORD))}
+        files = {"published.csv": "".join(row_parts(records, "csv", RECORD))}
         return Share(tuple(parts), files=files) if parts else None
 
 
