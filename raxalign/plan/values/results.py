@@ -256,11 +256,7 @@ def trial_rows(
     """
     searched = trial.searched
     hidden = searched is not None and not searched.confirmed
-    mark = (
-        {}
-        if searched is None
-        else {"searched": Cell.CONFIRMED if searched.confirmed else Cell.SUGGESTED}
-    )
+    mark = {} if searched is None else {"searched": Cell.SUGGESTED if hidden else Cell.CONFIRMED}
     params, languages = dict(trial.params), list(trial.languages)  # all rows share them
     for task, key in trial.evaluations.items():
         record = records.get(key)
