@@ -21,7 +21,7 @@ class Caveats:
     loss did not fall its loss at the start and at the end, and for each encoder that reads text in
     other pieces than its tokenizer makes, in what they differ. `cut_batches` are the trainings with
     dropout in which memory ran out, so that batches were read in more parts. `still_falling` are
-    those that ended while their loss still fell, with what `losses.still_falling` says. `words` are
+    those that ended while their loss still fell, with what `Course.still_falling` says. `words` are
     those looked up among static vectors by language, `with_vector` those that have one, `beyond`
     those beyond an encoder's positions, `cut` the digests of the texts that lose pieces at the
     maximum length, each once, and `partial` says of files what is left out.

@@ -1,12 +1,14 @@
 """When a training has diverged, and when its loss did not fall, by losses written by hand."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from raxalign.errors import TrainingDiverged
-from raxalign.losses import Course, check_step, explodes, not_lowered, still_falling
+from raxalign.losses import Course
 
+COURSE = Course("", 100, 0.1)
 FALLING = [1.0 - 0.005 * k for k in range(100)]
 
 
@@ -14,8 +16,8 @@ def steps_until_refused(losses, total, *, start=0, unit=1.0):
     """The first step (1-based) at which a training with these losses ends, None where it goes on to
     the end.
     """
-    steps = range(1, len(losses) + 1)
-    return next((k for k in steps if explodes(losses[:k], total, start, unit)), None)
+    course, steps = Course("", total, 0.1, start, unit), range(1, len(losses) + 1)
+    return next((k for k in steps if course.explodes(losses[:k])), None)
 
 
 def test_a_loss_that_stays_above_twenty_times_the_first_one_is_divergence():
@@ -50,44 +52,46 @@ def test_losses_are_compared_with_the_first_that_has_all_their_parts_and_by_thei
 def test_the_message_has_step_losses_rate_and_the_options_name():
     course, exploded = Course("finetune", 12, 1000.0), [0.94, 84_084.0, 84_084.0, 84_084.0]
     with pytest.raises(TrainingDiverged) as caught:
-        check_step(course, exploded, rate=1000.0)
+        course.check(exploded, rate=1000.0)
     assert str(caught.value) == (
         "finetune: training diverged at step 4 of 12: loss 84084 (0.94 at the start),"
         " learning_rate 1000. Choose a smaller `learning_rate`, or a longer `warmup`"
     )
     course = Course("xnli", 12, 0.1)
     with pytest.raises(TrainingDiverged, match=r"loss nan, learning_rate 0\.1, 0\.05 at this step"):
-        check_step(course, [math.nan], rate=0.05)
+        course.check([math.nan], rate=0.05)
     told = r"loss 0\.5 \(1 at the start\), gradient norm inf, learning_rate"
     with pytest.raises(TrainingDiverged, match=told):
-        check_step(course, [1.0, 0.5], rate=0.1, fault="gradient norm inf")
+        course.check([1.0, 0.5], rate=0.1, fault="gradient norm inf")
 
 
 def test_a_training_that_ends_where_it_began_or_above_is_remarked_on():
-    assert not_lowered(FALLING) is None
-    assert not_lowered([2.0] * 20) == (2.0, 2.0)
-    assert not_lowered([1.0, 2.0]) == (1.0, 2.0)
-    assert not_lowered([1.0]) is None
-    begin, end = not_lowered([*[1.0, 1.2] * 5, *[3.0] * 80, *[0.9, 1.4] * 5]) or (0.0, 0.0)
+    assert COURSE.not_lowered(FALLING) is None
+    assert COURSE.not_lowered([2.0] * 20) == (2.0, 2.0)
+    assert COURSE.not_lowered([1.0, 2.0]) == (1.0, 2.0)
+    assert COURSE.not_lowered([1.0]) is None
+    begin, end = COURSE.not_lowered([*[1.0, 1.2] * 5, *[3.0] * 80, *[0.9, 1.4] * 5]) or (0.0, 0.0)
     assert (begin, end) == (pytest.approx(1.1), pytest.approx(1.15))
     burst = [0.9, 50.0, *[1.7] * 18]
-    assert not_lowered(burst) == (0.9, pytest.approx(1.7)), "it does not hide that the loss rose"
+    assert COURSE.not_lowered(burst) == (0.9, pytest.approx(1.7)), (
+        "it does not hide that the loss rose"
+    )
     lucky = [0.5, *[1.2, 0.8] * 10, *[0.4, 0.9] * 10]
-    assert not_lowered(lucky) is None, "the first batch alone was low"
-    assert not_lowered([0.0] * 10 + [5.0, 4.0, 3.0, 2.0], start=10) is None
+    assert COURSE.not_lowered(lucky) is None, "the first batch alone was low"
+    assert replace(COURSE, start=10).not_lowered([0.0] * 10 + [5.0, 4.0, 3.0, 2.0]) is None
 
 
 def test_a_training_that_ends_while_its_loss_falls_steeply_is_hardly_begun():
-    begin, end, late = still_falling(FALLING) or (0.0, 0.0, 0.0)
+    begin, end, late = COURSE.still_falling(FALLING) or (0.0, 0.0, 0.0)
     assert (begin, end) == (pytest.approx(0.9775), pytest.approx(0.5525))
     assert late == pytest.approx(0.1)
-    assert still_falling([*[0.0] * 10, *FALLING], start=10) == (begin, end, late)
+    assert replace(COURSE, start=10).still_falling([*[0.0] * 10, *FALLING]) == (begin, end, late)
 
 
 def test_a_loss_that_has_settled_or_falls_by_chance_alone_is_no_reason_to_go_on():
-    assert still_falling([math.exp(-0.05 * k) for k in range(100)]) is None
-    assert still_falling([5.0 - math.log(k + 1) for k in range(10_000)]) is None
+    assert COURSE.still_falling([math.exp(-0.05 * k) for k in range(100)]) is None
+    assert COURSE.still_falling([5.0 - math.log(k + 1) for k in range(10_000)]) is None
     noisy = [1.0 - 0.0002 * k + 0.3 * (-1) ** k for k in range(100)]
-    assert still_falling(noisy) is None
-    assert still_falling(FALLING[:19]) is None
-    assert still_falling(FALLING[::-1]) is None
+    assert COURSE.still_falling(noisy) is None
+    assert COURSE.still_falling(FALLING[:19]) is None
+    assert COURSE.still_falling(FALLING[::-1]) is None

@@ -13,7 +13,7 @@ from typing import Any
 from raxalign.caveats import Caveats
 from raxalign.errors import RaxalignError
 from raxalign.lazy import torch
-from raxalign.losses import Course, check_step, not_lowered, still_falling
+from raxalign.losses import Course
 from raxalign.options.run import Precision
 from raxalign.store.key import Json, digest
 from raxalign.train.checkpoint import Saver, TrainProgress
@@ -100,11 +100,15 @@ class LossReader:
             self.check(losses, "" if math.isfinite(norm) else f"gradient norm {norm}")
             self._report(losses)
 
+    @property
+    def course(self) -> Course:
+        """The training as its losses are judged."""
+        goal, rate = self._objective, self._settings.learning_rate
+        return Course(self._name, self._total, rate, goal.comparable_from, goal.loss_unit)
+
     def check(self, losses: list[float], fault: str) -> None:
         """Raise `TrainingDiverged` where the losses, or something else (`fault`), show it."""
-        goal, rate = self._objective, self._settings.learning_rate
-        course = Course(self._name, self._total, rate, goal.comparable_from, goal.loss_unit)
-        check_step(course, losses, self._settings.rate_at(len(losses) - 1, self._total), fault)
+        self.course.check(losses, self._settings.rate_at(len(losses) - 1, self._total), fault)
 
     def _report(self, losses: list[float]) -> None:
         """Report a point of the curves: the mean loss since the point before."""
@@ -315,7 +319,7 @@ def fit(
 
     Raises:
         TrainingDiverged: The loss, the gradient or a weight is not finite, or the loss explodes
-            (`losses.explodes`). The message has the step, the rate and the loss.
+            (`Course.explodes`). The message has the step, the rate and the loss.
         Pruned: `runtime.watch` ended the training, which can go on from its checkpoint.
         LeaseLost: Another process has taken over the training.
         RaxalignError: There are no rows, or a single row does not fit into memory.
@@ -423,10 +427,10 @@ class _Loop:
             cut = any(gather_values(cut, workers))
         if found is None:
             return
-        losses, start = self.progress.losses, self.objective.comparable_from
-        if (ends := not_lowered(losses, start)) is not None:
+        losses, course = self.progress.losses, self.reading.course
+        if (ends := course.not_lowered(losses)) is not None:
             found.not_lowered[self.name] = ends
-        falling = still_falling(losses, start)
+        falling = course.still_falling(losses)
         if falling and self.progress.selected in (None, self.total):
             found.still_falling[self.name] = falling
         if cut:
