@@ -10,7 +10,9 @@ from typing import ClassVar
 
 from raxalign.corpora.readers.repository import Remote
 from raxalign.encoders.models.folder import Footprint
-from raxalign.encoders.models.vectors import Pooling, WordLists, WordVectors, assemble
+from raxalign.encoders.models.vectors import Pooling, WordLists, WordVectors
+from raxalign.errors import RaxalignError
+from raxalign.lazy import torch
 from raxalign.options.params import BaseParams, PlugIn
 from raxalign.options.run import BasePrecision, Precision
 from raxalign.options.sources import Source
@@ -42,7 +44,16 @@ class Encoder(ABC):
     ) -> WordVectors:
         """Vectors of all words, in input order (assembled from `iter_words`)."""
         batches = self.iter_words(sentences, lang, layers=layers, pooling=pooling)
-        return assemble(sentences, batches, len(layers), self.hidden_size)
+        return WordVectors.assembled(sentences, batches, len(layers), self.hidden_size)
+
+    def refuse_infinite(self, vectors: torch.Tensor, lang: str) -> None:
+        """Raise `RaxalignError` where vectors of a language are NaN or infinite."""
+        if not torch.isfinite(vectors.detach().sum()):
+            raise RaxalignError(
+                f"the encoder gives vectors with NaN or infinite values for sentences of {lang}:"
+                " its weights are too large, as after a training that diverged. Train it again with"
+                " a smaller `learning_rate`"
+            )
 
     @abstractmethod
     def save(self, folder: Path | str) -> None:

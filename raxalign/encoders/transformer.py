@@ -32,11 +32,7 @@ from raxalign.encoders.models.hub import (
     hub_revision,
 )
 from raxalign.encoders.models.loading import TextForm
-from raxalign.encoders.models.sentence_config import (
-    SentenceConfig,
-    files_of,
-    read_sentence_config,
-)
+from raxalign.encoders.models.sentence_config import SentenceConfig, files_of
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError, TransientError
 from raxalign.options.params import LATER, Removed
@@ -167,7 +163,7 @@ class Transformer(EncoderKind):
         config, name = self._config(known) or {}, self.params.name
         hub = HubEncoder(f"hub:{name}", name, self._revision(known))
         file = files_of(self._folder()) if self._is_folder() else hub.cached
-        own = read_sentence_config(file, config.get("architectures"))
+        own = SentenceConfig.read(file, config.get("architectures"))
         known_none = self._is_folder() or self._locked("sentences", known) == _NONE
         if self.params.prefix:
             own = own or SentenceConfig()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, final
 
 from pydantic import Field, model_validator
 
-from raxalign.encoders.models.masking import Masked, MaskRule, choose_masks, masked_logits
+from raxalign.encoders.models.masking import Masked, MaskRule
 from raxalign.encoders.models.rows import Packed, Rows
 from raxalign.encoders.models.vectors import Layer, parse_layers
 from raxalign.errors import RaxalignError
@@ -253,7 +253,7 @@ class AlignerLosses(HostSided[_Drawn, _Parts]):
 
     def host_batch(self, step: Step) -> _Drawn:
         """Return the masks, the order of sentences, and the pairs that do not translate."""
-        bitexts, options, chance = self.rows, self.options, step.chance(Stream.MIXING)
+        bitexts, options, chance = self.rows, self.options, step.generator(Stream.MIXING)
         sentences, n = bitexts.sentences, len(step.rows)
         src, tgt = bitexts.src_P[step.rows], bitexts.tgt_P[step.rows]
         turned = chance.random(n) < 0.5
@@ -263,10 +263,10 @@ class AlignerLosses(HostSided[_Drawn, _Parts]):
         if options["tlm"]:
             first, second = np.where(turned, tgt, src), np.where(turned, src, tgt)
             rows.append((sentences.joint_rows(first, second), options["tlm"]))
-        masked, masking = [], step.chance(Stream.MASKING)
+        masked, masking = [], step.generator(Stream.MASKING)
         for read, weight in rows:
             assert self.rule is not None, "there are masks"
-            masks = choose_masks(read, self.rule, masking)
+            masks = self.rule.choose(read, masking)
             masked.append((Masked(read, masks), weight / max(masks.total, 1)))
         if self.head is None:
             return _Drawn(masked, None)
@@ -315,7 +315,7 @@ class AlignerLosses(HostSided[_Drawn, _Parts]):
         if part.identified is not None:
             total = total + self.options["psi"] * self._identification(part.identified) / (2 * n)
         if part.predicted is not None:
-            logits_MV = masked_logits(self.encoder, part.predicted.packed, part.predicted.places_M)
+            logits_MV = self.encoder.logits_at(part.predicted.packed, part.predicted.places_M)
             targets_M, weights_M = (
                 on_device(array, logits_MV.device)
                 for array in (part.predicted.targets_M, part.predicted.weights_M)

@@ -116,7 +116,7 @@ class CodeSwitching(MaskedLMMethod["SwitchableText"]):
 
     def batch_of(self, rows: SwitchableText, step: Step) -> Rows:
         """Return rows of sentences with words in another language."""
-        return switched_rows(rows, step.rows, SHARE, step.chance(Stream.MIXING))
+        return switched_rows(rows, step.rows, SHARE, step.generator(Stream.MIXING))
 
     def counts(self, rows: SwitchableText) -> dict[str, object]:
         """Return the numbers of sentences, words, translated ones, and entries of each language."""

@@ -8,9 +8,9 @@ from pydantic import Field
 
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.token_means import Reading, means_of
+from raxalign.encoders.models.token_means import Reading
 from raxalign.encoders.models.transforms import Affine, Transform
-from raxalign.encoders.models.vectors import Block, parse_blocks
+from raxalign.encoders.models.vectors import Block, parse_layers
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.families.readouts import Direction
@@ -74,14 +74,14 @@ class MeanShift(Method):
         """The stream from `layers` on; with `alpha` 0 nothing, but that a task's training leaves
         the blocks up to there alone (`effect`).
         """
-        (layer,) = parse_blocks(self.params.layers, n_layers)
+        (layer,) = parse_layers(self.params.layers, n_layers, blocks=True)
         return Acts(stream_from=layer if self.params.alpha else None)
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
         """Return the encoder with its shifts. Raises `RaxalignError` for text without words."""
-        (layer,) = parse_blocks(self.params.layers, encoder.n_layers)
+        (layer,) = parse_layers(self.params.layers, encoder.n_layers, blocks=True)
         means = {
-            lang: means_of(encoder, inputs.text[lang], lang, (layer,), self.params)
+            lang: self.params.means(encoder, inputs.text[lang], lang, (layer,))
             for lang in (*inputs.languages, inputs.pivot)
         }
         pivot, transforms = inputs.pivot, []

@@ -11,13 +11,7 @@ from typing import Any, ClassVar, Literal, Self, final
 from pydantic import Field, model_validator
 
 from raxalign.arrays import offsets_of
-from raxalign.encoders.models.masking import (
-    Masked,
-    MaskRule,
-    PredictedPieces,
-    choose_masks,
-    masked_lm_loss,
-)
+from raxalign.encoders.models.masking import Masked, MaskRule, PredictedPieces, masked_lm_loss
 from raxalign.encoders.models.rows import Packed, Rows, Sentences
 from raxalign.encoders.models.trained_weights import frozen_copy
 from raxalign.encoders.models.transformer import TransformerEncoder
@@ -366,19 +360,19 @@ class PostPretraining(HostSided[_Drawn, _Read]):
         bitexts: Bitexts = self.rows
         sentences = bitexts.sentences
         src, tgt = bitexts.src_P[step.rows], bitexts.tgt_P[step.rows]
-        turned = step.chance(Stream.MIXING).random(len(step.rows)) < 0.5
+        turned = step.generator(Stream.MIXING).random(len(step.rows)) < 0.5
         first, second = np.where(turned, tgt, src), np.where(turned, src, tgt)
         queries = keys = masked = None
         if self.moco:
             queries, keys = (sentences.single_rows(side) for side in (first, second))
         if self.rule:
-            chance = step.chance(Stream.MASKING)
+            chance = step.generator(Stream.MASKING)
             if self.joint:
                 rows = sentences.joint_rows(first, second)
-                masked = Masked(rows, choose_masks(rows, self.rule, chance))
+                masked = Masked(rows, self.rule.choose(rows, chance))
             else:
                 rows = sentences.single_rows(np.concatenate([first, second]))
-                masked = Masked(rows, choose_masks(rows, self.rule, chance, within="row"))
+                masked = Masked(rows, self.rule.choose(rows, chance, within="row"))
         return queries, keys, masked
 
     def host_part(self, step: Step, batch: _Drawn, positions: np.ndarray) -> _Read:

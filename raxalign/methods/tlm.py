@@ -100,5 +100,5 @@ class Tlm(MaskedLMMethod[Bitexts]):
         if not self.params.random_order:
             first, second = (tgt, src) if self.params.pivot_first else (src, tgt)
             return rows.sentences.joint_rows(first, second)
-        turned = step.chance(Stream.MIXING).random(len(src)) < 0.5
+        turned = step.generator(Stream.MIXING).random(len(src)) < 0.5
         return rows.sentences.joint_rows(np.where(turned, tgt, src), np.where(turned, src, tgt))

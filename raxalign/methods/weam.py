@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, final
 from pydantic import Field
 
 from raxalign.arrays import offsets_of, ranges
-from raxalign.encoders.models.masking import MaskRule, Masks, choose_masks
+from raxalign.encoders.models.masking import MaskRule, Masks
 from raxalign.encoders.models.rows import Rows, Sentences
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
@@ -245,7 +245,7 @@ class WordExchange(Objective):
         bitexts: Bitexts = self.rows
         first, second = bitexts.tgt_P[step.rows], bitexts.src_P[step.rows]
         rows = bitexts.sentences.joint_rows(first, second)
-        masks = choose_masks(rows, self.rule, step.chance(Stream.MASKING))
+        masks = self.rule.choose(rows, step.generator(Stream.MASKING))
         links = bitexts.links.take(step.rows)
         partners = Partners.of(rows.offsets[links.rows()], links.src, links.tgt, len(rows.ids))
         self.batch = rows, masks, partners, int(partners.linked(masks.flat(rows.offsets)).sum())

@@ -144,8 +144,7 @@ def _plan(
     start = shared.encoder(spec)
     folder = Path(request.encoder).expanduser().absolute()
     records, files = OutFolder(folder).transforms(), (OutFolder.TRANSFORMS, OutFolder.TENSORS)
-    names = {name: LocalFile(folder / name) for name in files if records}
-    digests, locations = identity.of(names)
+    digests, locations = identity.of({n: LocalFile(folder / n) for n in files if records})
     stage = Stage("aligned", GIVEN, 1, {}, {"encoder": start.key}, digests, locations)
     aligned = shared.add(replace(stage, precision=request.precision or opened.run.precision))
     # what other tasks ask for may not suit the encoder

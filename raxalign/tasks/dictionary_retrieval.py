@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,8 +16,8 @@ from raxalign.corpora.readers.inspection import FileRead
 from raxalign.corpora.text.dataset import read_table, word_counts
 from raxalign.corpora.text.sentences import sentence_chunks
 from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.token_means import word_means
 from raxalign.encoders.models.vectors import LayerList, Pooling, WordVectors
-from raxalign.encoders.models.word_means import ReadWords, word_means
 from raxalign.lazy import np, torch
 from raxalign.measured import count, share
 from raxalign.options.params import LATER, Removed
@@ -79,7 +79,7 @@ def mean_vectors(
     aligned: AlignedEncoder,
     folder: Path,
     asked: tuple[str, Sequence[str]],
-    read: ReadWords,
+    read: Callable[[Sequence[Sequence[str]]], WordVectors],
     max_contexts: int | None,
 ) -> tuple[torch.Tensor, Ints]:
     """Return `word_means` of a language's text (its column ``words``), layers added up (V, H),

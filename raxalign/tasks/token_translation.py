@@ -18,10 +18,10 @@ from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.blocks import Blocks
 from raxalign.encoders.models.pieces import Pieces, token_batches
 from raxalign.encoders.models.rows import RowSource
-from raxalign.encoders.models.token_means import Reading, TokenMeans, means_of
+from raxalign.encoders.models.token_means import Reading, TokenMeans
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.encoders.models.transforms import Affine, Transform
-from raxalign.encoders.models.vectors import Batch, BlockRange, parse_blocks
+from raxalign.encoders.models.vectors import Batch, BlockRange, parse_layers
 from raxalign.errors import DataError
 from raxalign.languages import labels_with, language
 from raxalign.lazy import np, pa, torch
@@ -499,7 +499,7 @@ class TokenTranslation(Task):
 
     def reads(self, n_layers: int) -> Reads:
         """Return the stream up to the masked-LM head, which reads no readout."""
-        parse_blocks(self.params.layers, n_layers)
+        parse_layers(self.params.layers, n_layers, blocks=True)
         return Reads(stream=n_layers)
 
     def canonical(self) -> dict[str, object]:
@@ -552,7 +552,7 @@ class TokenTranslation(Task):
     ) -> Iterator[tuple[ShiftSweep, Mapping[str, TokenMeans]]]:
         """Yield both directions of a language and the pivot, with the means behind the shifts."""
         encoder: Any = stream.encoder
-        layers = parse_blocks(self.params.layers, stream.n_layers)
+        layers = parse_layers(self.params.layers, stream.n_layers, blocks=True)
         limits = {"dev": self.params.dev_sentences, "test": self.params.max_sentences}
         sides = {
             split: read_sides(encoder, pairs, (lang, inputs.pivot), limits[split])
@@ -560,7 +560,7 @@ class TokenTranslation(Task):
             if len(pairs.ids)
         }
         found = {
-            code: means_of(encoder, inputs.text[code], code, layers, self.params, stream.edits())
+            code: self.params.means(encoder, inputs.text[code], code, layers, stream.edits())
             for code in (lang, inputs.pivot)
         }
         for source, target in ((lang, inputs.pivot), (inputs.pivot, lang)):

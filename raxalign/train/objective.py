@@ -148,9 +148,9 @@ class Step:
         """
         return self, positions
 
-    def chance(self, use: int) -> np.random.Generator:
-        """Return the chance of the global batch for one use (`Stream.MASKING`, `Stream.MIXING`), on
-        every worker.
+    def generator(self, use: int) -> np.random.Generator:
+        """Return the random generator of the global batch for one use (`Stream.MASKING`,
+        `Stream.MIXING`), the same on every worker.
         """
         seed = mix(self.seed, self.number, Stream.USES, use)
         return np.random.Generator(np.random.PCG64(seed))

@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from raxalign.encoders.models.masking import MaskRule, choose_masks
+from raxalign.encoders.models.masking import MaskRule
 from raxalign.encoders.models.rows import Rows
 from raxalign.encoders.static import Glove, Static, cooccurrences, train_glove
 from raxalign.errors import RaxalignError
@@ -27,7 +27,7 @@ def batch(lengths, seed=0):
 
 def test_the_share_is_of_all_pieces_that_are_not_special():
     rows = batch([30, 12, 60, 2])  # 28 + 10 + 58 + 0 pieces
-    masks = choose_masks(rows, RULE, np.random.default_rng(1))
+    masks = RULE.choose(rows, np.random.default_rng(1))
     assert (len(masks.places), masks.total) == (14, 14)  # 14.4
     assert np.diff(masks.offsets).sum() == 14
     assert len(set(masks.flat(rows.offsets).tolist())) == 14
@@ -37,7 +37,7 @@ def test_the_share_is_of_all_pieces_that_are_not_special():
 def test_special_pieces_are_never_masked_and_targets_are_what_stood_there(within):
     rows = batch([9, 2, 14, 3] * 50)
     for seed in range(20):
-        masks = choose_masks(rows, RULE, np.random.default_rng(seed), within=within)
+        masks = RULE.choose(rows, np.random.default_rng(seed), within=within)
         flat = masks.flat(rows.offsets)
         assert (rows.ids[flat] >= 5).all()
         assert masks.targets.tolist() == rows.ids[flat].tolist()
@@ -49,7 +49,7 @@ def test_special_pieces_are_never_masked_and_targets_are_what_stood_there(within
 
 def test_of_the_masked_80_are_the_mask_10_random_and_10_as_they_were():
     rows = batch([1002] * 40)
-    masks = choose_masks(rows, RULE, np.random.default_rng(0))
+    masks = RULE.choose(rows, np.random.default_rng(0))
     n = masks.total
     assert n == 6000
     is_mask = (masks.inputs == 4).mean()
@@ -65,7 +65,7 @@ def test_every_piece_is_as_likely_as_another():
     rows = batch([12, 4, 22])  # 10 + 2 + 20 pieces: 5 of 32
     hits, draws = np.zeros(len(rows.ids)), 400
     for seed in range(draws):
-        hits[choose_masks(rows, RULE, np.random.default_rng(seed)).flat(rows.offsets)] += 1
+        hits[RULE.choose(rows, np.random.default_rng(seed)).flat(rows.offsets)] += 1
     rate = hits[rows.ids >= 5] / draws
     assert np.abs(rate - 5 / 32).max() < 5 * np.sqrt(5 / 32 * 27 / 32 / draws)
 
@@ -73,7 +73,7 @@ def test_every_piece_is_as_likely_as_another():
 def test_rows_masked_apart_have_the_same_share_each():
     rows = batch([22, 42, 5])  # 3, 6 and 0.45 of 20, 40 and 3 pieces
     chances = map(np.random.default_rng, range(600))
-    masks = (choose_masks(rows, RULE, chance, within="row") for chance in chances)
+    masks = (RULE.choose(rows, chance, within="row") for chance in chances)
     counts = np.array([np.diff(found.offsets) for found in masks])
     assert [set(column) for column in counts.T] == [{3}, {6}, {0, 1}]
     assert abs(counts[:, 2].mean() - 0.45) < 4 * np.sqrt(0.25 / 600)
@@ -82,13 +82,13 @@ def test_rows_masked_apart_have_the_same_share_each():
 @pytest.mark.parametrize("within", ["batch", "row"])
 def test_a_batch_has_one_masked_piece_at_least_and_none_where_all_are_special(within):
     for seed, lengths in product(range(20), ([3, 2], [2, 2])):
-        masks = choose_masks(batch(lengths), RULE, np.random.default_rng(seed), within=within)
+        masks = RULE.choose(batch(lengths), np.random.default_rng(seed), within=within)
         assert masks.total == (3 in lengths)
 
 
 def test_a_part_has_the_masks_of_its_rows_and_the_total_of_the_batch():
     rows = batch([30, 12, 60])
-    masks = choose_masks(rows, RULE, np.random.default_rng(1))
+    masks = RULE.choose(rows, np.random.default_rng(1))
     some = np.array([2, 0])
     part, part_rows = masks.take(some), rows.take(some)
     assert part.total == masks.total
@@ -101,7 +101,7 @@ def test_a_part_has_the_masks_of_its_rows_and_the_total_of_the_batch():
 def test_chance_is_of_seed_step_and_use_and_not_of_the_worker():
     def draw(use=0, **changes):
         step = {"number": 3, "epoch": 0, "rows": np.arange(4), "seed": 1, **changes}
-        return Step(**step).chance(use).random()
+        return Step(**step).generator(use).random()
 
     assert draw() == draw(rank=1, world_size=2, micro=8)
     assert len({draw(), draw(number=4), draw(seed=2), draw(use=1)}) == 4

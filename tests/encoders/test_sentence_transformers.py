@@ -10,13 +10,7 @@ import torch
 from raxalign.corpora.text.words import Sentence
 from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.models.aligned import CODE, AlignedEncoder, SentenceUse
-from raxalign.encoders.models.sentence_config import (
-    SentenceConfig,
-    files_of,
-    read_sentence_config,
-    trained_config,
-    write_sentence_config,
-)
+from raxalign.encoders.models.sentence_config import SentenceConfig, files_of
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.transforms import Affine, Transform, Unit
 from raxalign.encoders.transformer import Transformer
@@ -88,20 +82,20 @@ def test_what_sentence_transformers_itself_writes_is_read(tiny_folder, tmp_path)
     prompts = {"query": "query: ", "document": "passage: "}
     SentenceTransformer(modules=modules, prompts=prompts, device="cpu").save(str(tmp_path))
     config = SentenceConfig("cls", normalize=True, prompt="query: ")
-    assert read_sentence_config(files_of(str(tmp_path))) == config
+    assert SentenceConfig.read(files_of(tmp_path)) == config
     own = {"modules.json", "config_sentence_transformers.json", "1_Pooling/config.json"}
     assert own <= set(Transformer(Transformer.Params(name=str(tmp_path))).sources())
 
 
 def changed(folder, name, **entries):
-    write_sentence_config(folder, SentenceConfig(), 32, 24)
+    SentenceConfig().write(folder, 32, 24)
     record = json.loads((folder / name).read_text())
     if isinstance(record, list):
         record += [{"idx": 9, "name": "9", **entries}]
     else:
         record |= entries
     (folder / name).write_text(json.dumps(record))
-    return read_sentence_config(files_of(str(folder)))
+    return SentenceConfig.read(files_of(folder))
 
 
 def test_a_prefix_of_the_grid_is_the_prompt_of_a_folder_without_one(encoder, tmp_path):
@@ -136,7 +130,7 @@ def test_what_cannot_be_read_is_named_where_it_is_asked_for(encoder, tmp_path):
         vectors(encoder, "own")
     (tmp_path / "modules.json").write_text("{")
     with pytest.raises(DataError, match=r"modules.json: cannot be read: it is not JSON"):
-        read_sentence_config(files_of(str(tmp_path)))
+        SentenceConfig.read(files_of(tmp_path))
 
 
 def test_the_default_prompt_comes_before_the_one_of_queries(tmp_path):
@@ -148,9 +142,9 @@ def test_the_default_prompt_comes_before_the_one_of_queries(tmp_path):
 
 
 def test_the_last_piece_before_special_ones_has_no_configuration():
-    assert trained_config("last", trailing=1) is None
-    assert trained_config("last", trailing=0) == SentenceConfig("last")
-    assert trained_config("cls", trailing=1) == SentenceConfig("cls")
+    assert SentenceConfig.trained("last", trailing=1) is None
+    assert SentenceConfig.trained("last", trailing=0) == SentenceConfig("last")
+    assert SentenceConfig.trained("cls", trailing=1) == SentenceConfig("cls")
 
 
 TEXTS = ["der Hund schläft .", "die Katze", "the dogs , the cat"]

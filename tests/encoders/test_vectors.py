@@ -9,7 +9,7 @@ import torch
 from raxalign.caveats import Caveats
 from raxalign.encoders.models.pieces import TextPieces
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.encoders.models.vectors import Spans, parse_blocks, parse_layers
+from raxalign.encoders.models.vectors import Spans, parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.methods.mean_shift import MeanShift
 from raxalign.methods.rotation import Rotation
@@ -73,9 +73,9 @@ def test_other_forms_are_refused_with_a_sentence(layers, said):
 
 
 def test_what_changes_states_after_a_block_refuses_a_fraction_that_is_the_embeddings():
-    assert parse_blocks("0.25-0.5", 4) == (1, 2)
+    assert parse_layers("0.25-0.5", 4, blocks=True) == (1, 2)
     with pytest.raises(RaxalignError, match="with 4 blocks this begins at layer 0"):
-        parse_blocks("0.1", 4)
+        parse_layers("0.1", 4, blocks=True)
     shift = MeanShift(MeanShift.Params(layers="0.1"))
     assert shift.acts(12).stream_from == 1
     with pytest.raises(RaxalignError, match="with 4 blocks this begins at layer 0"):

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raxalign.encoders.models.word_means import word_means
+from raxalign.encoders.models.token_means import word_means
 from raxalign.errors import DataError, RaxalignError
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import word_vectors

@@ -5,7 +5,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from raxalign.encoders.models.masking import MaskRule, choose_masks, masked_logits
+from raxalign.encoders.models.masking import MaskRule
 from raxalign.errors import RaxalignError
 from raxalign.methods.families.rows import Bitexts
 from raxalign.methods.families.trained import MaskedLM
@@ -208,7 +208,7 @@ def objective(encoder, bitexts):
 
 def by_hand(encoder, rows, step):
     """The loss from Hugging Face's own forward of each row alone."""
-    masks = choose_masks(rows, MaskRule.of(encoder, 0.15), step.chance(0))
+    masks = MaskRule.of(encoder, 0.15).choose(rows, step.generator(0))
     losses = masked_losses(encoder.model, rows, masks)
     assert len(losses) == masks.total == round(0.15 * int((rows.ids > 4).sum()))
     return sum(losses) / masks.total
@@ -240,11 +240,11 @@ def test_rows_without_a_masked_place_add_nothing(encoder, bitexts):
 
 def test_logits_are_in_the_order_of_the_masks_whatever_the_packing(encoder, bitexts, monkeypatch):
     rows = bitexts.sentences.single_rows(np.concatenate([bitexts.src_P[:9], bitexts.tgt_P[:9]]))
-    masks = choose_masks(rows, MaskRule.of(encoder, 0.3), np.random.default_rng(0))
+    masks = MaskRule.of(encoder, 0.3).choose(rows, np.random.default_rng(0))
 
     def logits():
         packed = encoder.lay_out([masks.applied(rows)])
-        return masked_logits(encoder, packed, masks.flat(packed.starts_S))
+        return encoder.logits_at(packed, masks.flat(packed.starts_S))
 
     with torch.no_grad():
         packed = logits()

@@ -9,7 +9,7 @@ import pytest
 
 from raxalign.config.grid import load
 from raxalign.encoders.models.folder import folder_has_head, has_head, weight_headers
-from raxalign.encoders.models.sentence_config import SentenceConfig, write_sentence_config
+from raxalign.encoders.models.sentence_config import SentenceConfig
 from raxalign.errors import DataError, GridError, RaxalignError
 from raxalign.inspect.doctor import examine
 from raxalign.plan.expansion.expand import expand
@@ -162,7 +162,7 @@ def sentences_grid(place, of, task, *methods, architecture="BertModel", prefix="
         name = encoder(place / "tiny", "embeddings.word_embeddings.weight")
         (name / "config.json").write_text(json.dumps(config), encoding="utf-8")
         if of == "with modules":
-            write_sentence_config(name, SentenceConfig(), 32, 24)
+            SentenceConfig().write(name, 32, 24)
         of = f"{{kind: transformer, name: {name}, prefix: '{prefix}'}}"
     parts = {"methods": methods or ("none: {}",), "tasks": (task,), "sentences": "[100]"}
     return write_grid(place, languages="{each: [de]}", encoder=of, **parts)

@@ -271,7 +271,7 @@ def test_the_dev_loss_is_measured_and_the_weights_of_the_step_with_the_lowest_ar
 def test_batches_count_by_their_rows_and_chance_is_the_same_each_time():
     class Drawing(Distance):
         def loss(self, step, positions):
-            drawn.append(step.chance(Stream.MIXING).random())
+            drawn.append(step.generator(Stream.MIXING).random())
             return super().loss(step, positions)
 
     drawn: list[float] = []

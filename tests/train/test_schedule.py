@@ -76,7 +76,7 @@ def test_the_first_draws_of_each_stream_are_those_of_stored_results():
     step = Step(number=2, epoch=0, rows=np.arange(4), seed=7)
     assert RowOrder(6, TrainSettings(1.0, 6), 7).rows(0)[1].tolist() == DRAWN["order"]
     for name in ("MASKING", "MIXING"):
-        drawn = step.chance(getattr(chance.Stream, name)).integers(100, size=3)
+        drawn = step.generator(getattr(chance.Stream, name)).integers(100, size=3)
         assert drawn.tolist() == DRAWN[name], name
 
 

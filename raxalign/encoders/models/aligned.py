@@ -26,7 +26,6 @@ from raxalign.encoders.models.vectors import (
     SentencePooling,
     WordLists,
     WordVectors,
-    assemble,
     parse_layers,
 )
 from raxalign.errors import DataError, RaxalignError
@@ -154,7 +153,7 @@ class AlignedEncoder:
         """Vectors of all words in input order, (N, L, H), transformed; absent words are zero."""
         batches = self.iter_words(sentences, lang, layers=layers, pooling=pooling)
         n_layers = len(self._chosen(layers))
-        return assemble(sentences, batches, n_layers, self.hidden_size)
+        return WordVectors.assembled(sentences, batches, n_layers, self.hidden_size)
 
     def _chosen(self, layers: str | Sequence[int]) -> tuple[int, ...]:
         return parse_layers(layers, self.n_layers) if isinstance(layers, str) else tuple(layers)

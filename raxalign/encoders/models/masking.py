@@ -50,6 +50,37 @@ class MaskRule:
         ordinary = np.flatnonzero(allowed_V[: len(tokenizer)])
         return cls(share, int(tokenizer.mask_token_id), ordinary, allowed_V)
 
+    def choose(
+        self,
+        rows: Rows,
+        rng: np.random.Generator,
+        *,
+        within: Literal["batch", "row"] = "batch",
+    ) -> Masks:
+        """Mask a global batch: the share of all its pieces that may be masked (to the nearest
+        number), one at least, wherever they stand; none where no piece may be.
+
+        With `within` ``row`` each row has its own share (to one of the two nearest numbers, by
+        chance, so that the share holds on average): sentences apart from each other are then masked
+        equally.
+        """
+        n_rows = len(rows.offsets) - 1
+        candidates = np.flatnonzero(self.allowed_V[rows.ids])
+        row_C = np.repeat(np.arange(n_rows), np.diff(rows.offsets))[candidates]
+        keys_C = rng.random(len(candidates))
+        if within == "batch":
+            quota = max(1, int(np.floor(self.share * len(candidates) + 0.5)))
+            picked = candidates[np.sort(np.argsort(keys_C)[:quota])]
+        else:
+            counts_R = np.bincount(row_C, minlength=n_rows)
+            quota_R = np.floor(self.share * counts_R + rng.random(n_rows)).astype(np.int64)
+            if len(candidates) and not quota_R.any():
+                quota_R[np.argmax(counts_R)] = 1
+            order = np.lexsort((keys_C, row_C))
+            rank = np.arange(len(order)) - np.repeat(np.cumsum(counts_R) - counts_R, counts_R)
+            picked = np.sort(candidates[order[rank < np.repeat(quota_R, counts_R)]])
+        return _corrupted(rows, picked, self, rng)
+
 
 @dataclass(frozen=True)
 class Masks:
@@ -87,37 +118,6 @@ class Masks:
         ids = rows.ids.copy()
         ids[self.flat(rows.offsets)] = self.inputs
         return replace(rows, ids=ids)
-
-
-def choose_masks(
-    rows: Rows,
-    rule: MaskRule,
-    rng: np.random.Generator,
-    *,
-    within: Literal["batch", "row"] = "batch",
-) -> Masks:
-    """Mask a global batch: the share of all its pieces that may be masked (to the nearest number),
-    one at least, wherever they stand; none where no piece may be.
-
-    With `within` ``row`` each row has its own share (to one of the two nearest numbers, by chance,
-    so that the share holds on average): sentences apart from each other are then masked equally.
-    """
-    n_rows = len(rows.offsets) - 1
-    candidates = np.flatnonzero(rule.allowed_V[rows.ids])
-    row_C = np.repeat(np.arange(n_rows), np.diff(rows.offsets))[candidates]
-    keys_C = rng.random(len(candidates))
-    if within == "batch":
-        quota = max(1, int(np.floor(rule.share * len(candidates) + 0.5)))
-        picked = candidates[np.sort(np.argsort(keys_C)[:quota])]
-    else:
-        counts_R = np.bincount(row_C, minlength=n_rows)
-        quota_R = np.floor(rule.share * counts_R + rng.random(n_rows)).astype(np.int64)
-        if len(candidates) and not quota_R.any():
-            quota_R[np.argmax(counts_R)] = 1
-        order = np.lexsort((keys_C, row_C))
-        rank = np.arange(len(order)) - np.repeat(np.cumsum(counts_R) - counts_R, counts_R)
-        picked = np.sort(candidates[order[rank < np.repeat(quota_R, counts_R)]])
-    return _corrupted(rows, picked, rule, rng)
 
 
 def _corrupted(rows: Rows, picked: np.ndarray, rule: MaskRule, rng: np.random.Generator) -> Masks:
@@ -176,7 +176,7 @@ class MaskedWords(HostSided[Masked, PredictedPieces | None]):
 
     def choose(self, step: Step, rows: Rows) -> Masks:
         """The masked places of the global batch."""
-        return choose_masks(rows, self.rule, step.chance(Stream.MASKING))
+        return self.rule.choose(rows, step.generator(Stream.MASKING))
 
     def host_batch(self, step: Step) -> Masked:
         """The rows of the global batch and its masks."""
@@ -198,14 +198,6 @@ class MaskedWords(HostSided[Masked, PredictedPieces | None]):
         """
         if part is None:
             return torch.zeros((), device=self.encoder.device)
-        logits_MV = masked_logits(self.encoder, part.packed, part.places_M)
+        logits_MV = self.encoder.logits_at(part.packed, part.places_M)
         targets_M = on_device(part.targets_M, logits_MV.device)
         return masked_lm_loss(logits_MV, targets_M, part.total)
-
-
-def masked_logits(
-    encoder: TransformerEncoder, packed: Packed, places_M: np.ndarray
-) -> torch.Tensor:
-    """What the masked-LM head predicts at some places of the states of rows, (M, V)."""
-    (states_FH,) = encoder.states(packed, (encoder.n_layers,))
-    return encoder.lm_logits(states_FH[on_device(places_M, states_FH.device)])

@@ -86,81 +86,85 @@ class SentenceConfig:
             return told, "choose last, mean or weighted"
         return ()
 
+    @classmethod
+    def trained(cls, pooling: SentencePooling, trailing: int) -> SentenceConfig | None:
+        """Return the configuration of trained sentence vectors; None for the `last` piece before
+        `trailing` special ones, which sentence-transformers cannot read.
+        """
+        return None if pooling == "last" and trailing else cls(pooling)
 
-def trained_config(pooling: SentencePooling, trailing: int) -> SentenceConfig | None:
-    """Return the configuration of trained sentence vectors; None for the `last` piece before
-    `trailing` special ones, which sentence-transformers cannot read.
-    """
-    return None if pooling == "last" and trailing else SentenceConfig(pooling)
+    @classmethod
+    def read(
+        cls, file: Callable[[str], Path | None], architectures: object = None
+    ) -> SentenceConfig | None:
+        """Return the configuration of a folder, if any, whose files `file` finds by their names
+        (None: not there), or else that of its `architectures`. Of several prompts it is the one
+        that the folder names as its default, or else ``query``. Raises `DataError` for a file that
+        does not have the known form.
+        """
+        listed = file(cls.FILE)
+        if listed is None:
+            return cls() if architectures == [_ALONE] else None
+        parts = read_json(listed, list[_Module])
+        names = [part.type.rpartition(".")[2].replace(_ALIGNED, _TRANSFORMER) for part in parts]
+        other = sorted(set(names) - {_TRANSFORMER, "Pooling", "Normalize"})
+        places = [part.path for part, kind in zip(parts, names, strict=True) if kind == "Pooling"]
+        if other or names[:2] != [_TRANSFORMER, "Pooling"] or len(places) != 1:
+            return cls(unread=f"the modules {', '.join(names)}")
+        if "/" in places[0] or not fnmatch(f"{places[0]}/{_CONFIG}", POOLING):
+            return cls(unread=f"the pooling in the folder {places[0]}")
+        pooled, prompted = file(f"{places[0]}/{_CONFIG}"), file(_PROMPTS)
+        settings = {} if pooled is None else read_config(pooled)
+        modes = settings.get("pooling_mode") or [
+            _LEGACY[key] for key in _LEGACY if settings.get(key)
+        ]
+        modes = (modes if isinstance(modes, list) else [modes]) or ["mean"]
+        if len(modes) != 1 or modes[0] not in _POOLINGS:
+            return cls(unread=f"the pooling {' and '.join(map(str, modes))}")
+        included = bool(settings.get("include_prompt", True))
+        if not included and modes[0] == "cls":
+            return cls(unread="the pooling cls without the prompt")
+        record = _Prompts() if prompted is None else read_json(prompted, _Prompts)
+        prompt = (record.prompts or {}).get(record.default_prompt_name or "query") or ""
+        return cls(_POOLINGS[modes[0]], "Normalize" in names, prompt, included)
 
-
-def read_sentence_config(
-    file: Callable[[str], Path | None], architectures: object = None
-) -> SentenceConfig | None:
-    """Return the configuration of a folder, if any, whose files `file` finds by their names (None:
-    not there), or else that of its `architectures`. Of several prompts it is the one that the
-    folder names as its default, or else ``query``. Raises `DataError` for a file that does not have
-    the known form.
-    """
-    listed = file(SentenceConfig.FILE)
-    if listed is None:
-        return SentenceConfig() if architectures == [_ALONE] else None
-    parts = read_json(listed, list[_Module])
-    names = [part.type.rpartition(".")[2].replace(_ALIGNED, _TRANSFORMER) for part in parts]
-    other = sorted(set(names) - {_TRANSFORMER, "Pooling", "Normalize"})
-    places = [part.path for part, kind in zip(parts, names, strict=True) if kind == "Pooling"]
-    if other or names[:2] != [_TRANSFORMER, "Pooling"] or len(places) != 1:
-        return SentenceConfig(unread=f"the modules {', '.join(names)}")
-    if "/" in places[0] or not fnmatch(f"{places[0]}/{_CONFIG}", POOLING):
-        return SentenceConfig(unread=f"the pooling in the folder {places[0]}")
-    pooled, prompted = file(f"{places[0]}/{_CONFIG}"), file(_PROMPTS)
-    settings = {} if pooled is None else read_config(pooled)
-    modes = settings.get("pooling_mode") or [_LEGACY[key] for key in _LEGACY if settings.get(key)]
-    modes = (modes if isinstance(modes, list) else [modes]) or ["mean"]
-    if len(modes) != 1 or modes[0] not in _POOLINGS:
-        return SentenceConfig(unread=f"the pooling {' and '.join(map(str, modes))}")
-    included = bool(settings.get("include_prompt", True))
-    if not included and modes[0] == "cls":
-        return SentenceConfig(unread="the pooling cls without the prompt")
-    record = _Prompts() if prompted is None else read_json(prompted, _Prompts)
-    prompt = (record.prompts or {}).get(record.default_prompt_name or "query") or ""
-    return SentenceConfig(_POOLINGS[modes[0]], "Normalize" in names, prompt, included)
-
-
-def write_sentence_config(
-    folder: Path,
-    config: SentenceConfig,
-    hidden_size: int,
-    max_length: int,
-    *,
-    transformer: str = f"{_KIND}.{_TRANSFORMER}",
-    languages: Sequence[str] = (),
-) -> None:
-    """Write the configuration next to an encoder, so that sentence-transformers opens its folder:
-    rows have up to `max_length` pieces, the module `transformer` makes the vectors of pieces, and
-    is given one of the `languages`, if any, each of which is the name of a prompt.
-    """
-    modules = [("", transformer), (_POOLING_FOLDER, f"{_KIND}.Pooling")]
-    modules += [(_UNIT_FOLDER, f"{_KIND}.Normalize")] if config.normalize else []
-    for place, _ in modules:
-        (folder / place).mkdir(exist_ok=True)
-    own = {"query": config.prompt} if config.prompt else {}
-    spoken = {lang: f"[language {lang}] {config.prompt}" for lang in languages}
-    records = {
-        SentenceConfig.FILE: [
-            {"idx": i, "name": str(i), "path": place, "type": kind}
-            for i, (place, kind) in enumerate(modules)
-        ],
-        _SETTINGS: {"max_seq_length": max_length, "do_lower_case": False},
-        _PROMPTS: {"prompts": {**own, **spoken}, "default_prompt_name": "query" if own else None},
-        f"{_POOLING_FOLDER}/{_CONFIG}": {
-            "word_embedding_dimension": hidden_size,
-            **{key: _POOLINGS.get(mode) == config.pooling for key, mode in _LEGACY.items()},
-            "include_prompt": config.include_prompt,
-        },
-    }
-    for name, record in records.items():
-        (folder / name).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    def write(
+        self,
+        folder: Path,
+        hidden_size: int,
+        max_length: int,
+        *,
+        transformer: str = f"{_KIND}.{_TRANSFORMER}",
+        languages: Sequence[str] = (),
+    ) -> None:
+        """Write the configuration next to an encoder, so that sentence-transformers opens its
+        folder: rows have up to `max_length` pieces, the module `transformer` makes the vectors of
+        pieces, and is given one of the `languages`, if any, each of which is the name of a prompt.
+        """
+        modules = [("", transformer), (_POOLING_FOLDER, f"{_KIND}.Pooling")]
+        modules += [(_UNIT_FOLDER, f"{_KIND}.Normalize")] if self.normalize else []
+        for place, _ in modules:
+            (folder / place).mkdir(exist_ok=True)
+        own = {"query": self.prompt} if self.prompt else {}
+        spoken = {lang: f"[language {lang}] {self.prompt}" for lang in languages}
+        records = {
+            self.FILE: [
+                {"idx": i, "name": str(i), "path": place, "type": kind}
+                for i, (place, kind) in enumerate(modules)
+            ],
+            _SETTINGS: {"max_seq_length": max_length, "do_lower_case": False},
+            _PROMPTS: {
+                "prompts": {**own, **spoken},
+                "default_prompt_name": "query" if own else None,
+            },
+            f"{_POOLING_FOLDER}/{_CONFIG}": {
+                "word_embedding_dimension": hidden_size,
+                **{key: _POOLINGS.get(mode) == self.pooling for key, mode in _LEGACY.items()},
+                "include_prompt": self.include_prompt,
+            },
+        }
+        for name, record in records.items():
+            (folder / name).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 
 def files_of(folder: Path | str) -> Callable[[str], Path | None]:

@@ -23,19 +23,8 @@ from raxalign.encoders.models.hub import encoder_place
 from raxalign.encoders.models.loading import ModelInputs, load_model, save_model
 from raxalign.encoders.models.pieces import Pieces, other_pieces, read_template, token_batches
 from raxalign.encoders.models.rows import WIDTH, Packed, Rows, RowSource
-from raxalign.encoders.models.sentence_config import (
-    SentenceConfig,
-    files_of,
-    read_sentence_config,
-    write_sentence_config,
-)
-from raxalign.encoders.models.vectors import (
-    Batch,
-    Pooling,
-    Spans,
-    WordVectors,
-    refuse_infinite,
-)
+from raxalign.encoders.models.sentence_config import SentenceConfig, files_of
+from raxalign.encoders.models.vectors import Batch, Pooling, Spans, WordVectors
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
 from raxalign.options.run import BasePrecision, Precision
@@ -106,7 +95,7 @@ class TransformerEncoder(Encoder):
         encoder = cls(*load_model(name, revision, base), device)
         encoder.base_precision = base
         file, kinds = files_of(encoder_place(name, revision)), encoder.model.config.architectures
-        encoder.sentences = read_sentence_config(file, kinds)
+        encoder.sentences = SentenceConfig.read(file, kinds)
         differing = other_pieces(encoder.tokenizer)
         encoder.not_as_trained = {} if differing is None else {name: differing}
         return encoder
@@ -167,7 +156,7 @@ class TransformerEncoder(Encoder):
         """
         if self.inputs.is_half or (not module and self.inputs.is_bidirectional):
             return
-        write_sentence_config(folder, config, self.hidden_size, self.max_positions, **module)
+        config.write(folder, self.hidden_size, self.max_positions, **module)
 
     def pieces(
         self,
@@ -257,6 +246,11 @@ class TransformerEncoder(Encoder):
         """
         return self.within(partial(apply_head, self.model), states)
 
+    def logits_at(self, packed: Packed, places_M: np.ndarray) -> torch.Tensor:
+        """Return what the masked-LM head predicts at some places of the states of rows, (M, V)."""
+        (states_FH,) = self.states(packed, (self.n_layers,))
+        return self.lm_logits(states_FH[on_device(places_M, states_FH.device)])
+
     def iter_words(
         self,
         sentences: Sequence[Sequence[str]],
@@ -290,7 +284,7 @@ class TransformerEncoder(Encoder):
             spans = Spans.of_words(*words, counts, pooling)
             states = self.hidden(batch.on(self.device), edits=edits, upto=max(layers))
             vectors_NLH = spans.pool([states[layer] for layer in layers])
-            refuse_infinite(vectors_NLH, batch.languages[0])
+            self.refuse_infinite(vectors_NLH, batch.languages[0])
             present_N = spans.present(self.device)
             return WordVectors(vectors_NLH, [0, *np.cumsum(counts).tolist()], present_N)
 

@@ -28,9 +28,10 @@ WordLists: TypeAlias = Sequence[Sequence[str]]
 """Sentences, each as its words."""
 
 
-def parse_layers(layers: str, n_layers: int) -> tuple[int, ...]:
+def parse_layers(layers: str, n_layers: int, *, blocks: bool = False) -> tuple[int, ...]:
     """Layer numbers of a param: ``last`` -> (n,), ``9`` -> (9,), ``9-12`` -> (9, 10, 11, 12); 0 is
-    the embeddings, l the output of block l.
+    the embeddings, l the output of block l. Those of `blocks`, after which states are changed,
+    begin at 1. Raises `RaxalignError` for layers that are not there.
 
     A number with a point is a fraction of the depth: ``0.5`` is the layer 0.5 n, rounded to the
     nearest one (a half rounds up), and ``0.5-1.0`` the range from there to the last layer.
@@ -50,20 +51,12 @@ def parse_layers(layers: str, n_layers: int) -> tuple[int, ...]:
     if final > n_layers:
         there = f"the layers 0 (embeddings) to {n_layers}" if n_layers else "layer 0 alone"
         raise RaxalignError(f"layers {layers!r}: this encoder has {there}")
-    return tuple(range(first, final + 1))
-
-
-def parse_blocks(layers: str, n_layers: int) -> tuple[int, ...]:
-    """Layer numbers of a param that names blocks, after which states are changed; raises
-    `RaxalignError` where a fraction of the depth rounds to layer 0.
-    """
-    numbers = parse_layers(layers, n_layers)
-    if not numbers[0]:
+    if blocks and not first:
         raise RaxalignError(
             f"layers {layers!r}: with {n_layers} blocks this begins at layer 0, the embeddings, but"
             " states are changed after a block"
         )
-    return numbers
+    return tuple(range(first, final + 1))
 
 
 def layer_ends(layers: str) -> tuple[int, int] | tuple[Fraction, Fraction] | None:
@@ -111,7 +104,7 @@ Layers = Annotated[str, AfterValidator(_checked)]
 Layer = Annotated[str, AfterValidator(partial(_checked, single=True))]
 """Likewise, of one layer."""
 BlockRange = Annotated[str, AfterValidator(partial(_checked, blocks=True))]
-"""A param that `parse_blocks` reads."""
+"""A param that `parse_layers` reads as blocks."""
 Block = Annotated[str, AfterValidator(partial(_checked, single=True, blocks=True))]
 """Likewise, of one block."""
 
@@ -165,28 +158,29 @@ class WordVectors:
     offsets: Sequence[int]
     present_N: torch.Tensor
 
-
-def assemble(
-    sentences: Sequence[Sequence[str]],
-    batches: Iterable[tuple[Sequence[int], WordVectors]],
-    n_layers: int,
-    hidden_size: int,
-) -> WordVectors:
-    """One `WordVectors` of so many layers in the order of `sentences` from `Encoder.iter_words`, on
-    the device of the first batch. Words of no batch keep zero vectors and `present_N` False.
-    """
-    offsets = offsets_of([len(sentence) for sentence in sentences])
-    vectors_NLH = torch.zeros(int(offsets[-1]), n_layers, hidden_size)
-    present_N = torch.zeros(int(offsets[-1]), dtype=torch.bool)
-    for k, (indices, part) in enumerate(batches):
-        if k == 0:
-            vectors_NLH = vectors_NLH.to(part.vectors_NLH.device)
-            present_N = present_N.to(part.present_N.device)
-        rows, _ = ranges(offsets, np.array(indices, dtype=np.int64))
-        where = torch.from_numpy(rows).to(vectors_NLH.device)
-        vectors_NLH[where] = part.vectors_NLH
-        present_N[where.to(present_N.device)] = part.present_N
-    return WordVectors(vectors_NLH, offsets.tolist(), present_N)
+    @classmethod
+    def assembled(
+        cls,
+        sentences: Sequence[Sequence[str]],
+        batches: Iterable[tuple[Sequence[int], WordVectors]],
+        n_layers: int,
+        hidden_size: int,
+    ) -> WordVectors:
+        """Return vectors of so many layers in the order of `sentences` from `Encoder.iter_words`,
+        on the device of the first batch. Words of no batch keep zero vectors and `present_N` False.
+        """
+        offsets = offsets_of([len(sentence) for sentence in sentences])
+        vectors_NLH = torch.zeros(int(offsets[-1]), n_layers, hidden_size)
+        present_N = torch.zeros(int(offsets[-1]), dtype=torch.bool)
+        for k, (indices, part) in enumerate(batches):
+            if k == 0:
+                vectors_NLH = vectors_NLH.to(part.vectors_NLH.device)
+                present_N = present_N.to(part.present_N.device)
+            rows, _ = ranges(offsets, np.array(indices, dtype=np.int64))
+            where = torch.from_numpy(rows).to(vectors_NLH.device)
+            vectors_NLH[where] = part.vectors_NLH
+            present_N[where.to(present_N.device)] = part.present_N
+        return cls(vectors_NLH, offsets.tolist(), present_N)
 
 
 @dataclass(frozen=True)
@@ -293,13 +287,3 @@ class Spans:
         if self.divisors_N is None:
             return vectors_NLH
         return vectors_NLH / on_device(self.divisors_N, device, vectors_NLH.dtype)[:, None, None]
-
-
-def refuse_infinite(vectors: torch.Tensor, lang: str) -> None:
-    """Raise `RaxalignError` where vectors of a language are NaN or infinite."""
-    if not torch.isfinite(vectors.detach().sum()):
-        raise RaxalignError(
-            f"the encoder gives vectors with NaN or infinite values for sentences of {lang}: its"
-            " weights are too large, as after a training that diverged. Train it again with a"
-            " smaller `learning_rate`"
-        )

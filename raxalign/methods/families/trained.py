@@ -15,7 +15,7 @@ from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.masking import MaskedWords, Masks
 from raxalign.encoders.models.rows import Packed, Rows
-from raxalign.encoders.models.sentence_config import trained_config
+from raxalign.encoders.models.sentence_config import SentenceConfig
 from raxalign.encoders.models.trained_weights import (
     AdapterOption,
     Freeze,
@@ -239,7 +239,7 @@ class TrainedMethod(Method, Generic[RowsT]):
 
         pooling = self.effect().pooling
         if pooling is not None:
-            encoder.sentences = trained_config(pooling, encoder.trailing)
+            encoder.sentences = SentenceConfig.trained(pooling, encoder.trailing)
         return AlignedEncoder(encoder, weights_changed=True, notes=notes)
 
     def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:

@@ -12,10 +12,10 @@ from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import read_sentences, sentence_chunks
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.pieces import Pieces
+from raxalign.encoders.models.token_means import word_means
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.transforms import Affine
 from raxalign.encoders.models.vectors import Pooling, WordVectors
-from raxalign.encoders.models.word_means import word_means
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
 from raxalign.methods.base import MethodInputs

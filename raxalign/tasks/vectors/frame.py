@@ -26,7 +26,6 @@ from raxalign.encoders.models.vectors import (
     WordLists,
     WordVectors,
     parse_layers,
-    refuse_infinite,
 )
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, pa, torch
@@ -489,7 +488,7 @@ class SentenceReading:
                     torch.nn.functional.normalize(pooled_BH, dim=-1) if how.unit else pooled_BH
                 )
                 vectors_SLH[part, place] = pooled_BH
-        refuse_infinite(vectors_SLH, lang)
+        encoder.refuse_infinite(vectors_SLH, lang)
         return vectors_SLH, read
 
     def _of(self, encoder: TransformerEncoder) -> SentenceReading:
