@@ -44,7 +44,11 @@ def printable(text: str) -> str:
 
 
 def masked(text: str) -> str:
-    """Return a text that may leave this machine: without what lets its readers in somewhere."""
+    """Return a text that may leave this machine: without what lets its readers in somewhere.
+
+    >>> masked("https://me:secret@host/path")
+    'https://***@host/path'
+    """
     hidden = _BEFORE_AT.sub(lambda found: _USER.sub("***@", found.group()), text)
     return _TOKEN.sub(r"\1***", hidden)
 
@@ -59,7 +63,11 @@ def counted(count: int, noun: str) -> str:
 
 
 def are(count: int) -> str:
-    """Return the verb that so many things have."""
+    """Return the verb that so many things have.
+
+    >>> are(1), are(2)
+    ('is', 'are')
+    """
     return "is" if count == 1 else "are"
 
 

@@ -195,7 +195,11 @@ def _passes(stage: Stage) -> float:
 
 
 def duration(seconds: float) -> str:
-    """Return a time in words: `40 s`, `12 min` or `1.5 h`."""
+    """Return a time in words.
+
+    >>> duration(40), duration(720), duration(5_400)
+    ('40 s', '12 min', '1.5 h')
+    """
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
