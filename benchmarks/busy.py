@@ -20,10 +20,10 @@ from itertools import pairwise
 from pathlib import Path
 
 from benchmarks.table import ROUNDS, Row, at_least, show, spread
-from raxalign.plan.load import open_grid
-from raxalign.plan.stage import Stage
-from raxalign.plan.stored import StoredPlans
-from raxalign.plan.trial import Trial
+from raxalign.grid.load import open_grid
+from raxalign.grid.stage import Stage
+from raxalign.grid.stored import StoredPlans
+from raxalign.grid.trial import Trial
 from raxalign.store.storage import Storage
 from raxalign.sweep.events import Began, Event, JobEnded, Planned
 from raxalign.sweep.job import Job

@@ -439,7 +439,7 @@ def grid(bench: Bench) -> Found:
     """
     from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
 
-    from raxalign.plan.load import open_grid
+    from raxalign.grid.load import open_grid
     from raxalign.stages import Workshop
 
     root, data = bench.scratch / "storage", Path(bench.options.data).absolute()

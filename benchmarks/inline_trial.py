@@ -18,9 +18,9 @@ import time
 from pathlib import Path
 
 from benchmarks.table import ROUNDS, Row, at_most, show, spread
-from raxalign.plan.load import open_grid
-from raxalign.plan.stored import StoredPlans
-from raxalign.plan.trial import Trial
+from raxalign.grid.load import open_grid
+from raxalign.grid.stored import StoredPlans
+from raxalign.grid.trial import Trial
 from raxalign.store.storage import Storage
 from raxalign.sweep.events import Event, JobEnded
 from raxalign.sweep.job import Job

@@ -35,9 +35,9 @@ from rich.console import Console
 
 from benchmarks.processes import DRIVER, Processes
 from benchmarks.table import ROUNDS, Row, at_most, show, spread
-from raxalign.plan.load import Opened, open_grid
-from raxalign.plan.stored import StoredPlans
-from raxalign.plan.trial import Trial
+from raxalign.grid.load import Opened, open_grid
+from raxalign.grid.stored import StoredPlans
+from raxalign.grid.trial import Trial
 from raxalign.store.storage import Storage
 from raxalign.sweep.cluster import require_token
 from raxalign.sweep.events import Event, JobEnded

@@ -20,8 +20,8 @@ from pathlib import Path
 
 from benchmarks.plan_speed import GRID
 from benchmarks.table import ROUNDS, Row, at_most, in_turn, show, spread
-from raxalign.plan.load import open_grid
-from raxalign.plan.plan import Plan
+from raxalign.grid.load import open_grid
+from raxalign.grid.plan import Plan
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from tests.aws import BUCKET, SETTINGS, Proxy, fake_aws

@@ -191,7 +191,7 @@ def _make(folder: Path, options: argparse.Namespace) -> str:
 
 
 def _workshop(folder: Path, options: argparse.Namespace) -> Any:
-    from raxalign.plan.load import open_grid
+    from raxalign.grid.load import open_grid
     from raxalign.stages import Workshop
     from raxalign.store.storage import Storage
     from raxalign.train.runtime import Runtime

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.plan_speed import lightest, report, seconds
-from raxalign.plan.load import open_grid
+from raxalign.grid.load import open_grid
 
 GRID = """
 name: report-speed

@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.table import ROUNDS, Row, at_most, show, spread
-from raxalign.plan.load import open_grid
-from raxalign.plan.plan import Plan
+from raxalign.grid.load import open_grid
+from raxalign.grid.plan import Plan
 from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool
 from raxalign.store.storage import Storage

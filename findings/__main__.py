@@ -14,7 +14,7 @@ from findings.claims import CLAIMS
 from findings.entries import write_entries
 from findings.page import render
 from findings.record import Ran, Record
-from raxalign.plan.load import Opened
+from raxalign.grid.load import Opened
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "explanation" / "findings.md"
@@ -66,7 +66,7 @@ def _opened(given: argparse.Namespace) -> tuple[dict[str, Opened], bool]:
     storage, failed = str(given.storage / "results"), False
     opened: dict[str, Opened] = {}
     for name in (SMALLEST, *(given.grid or GRIDS)):
-        opened[name] = rx.open_grid(work / f"{name}.yaml", storage=storage)
+        opened[name] = rx.plan(work / f"{name}.yaml", storage=storage)
         failed |= bool(given.run and rx.run(opened[name]).failed)
         if name == SMALLEST and not write_entries(opened.pop(name), work / "entries"):
             raise SystemExit(f"findings: the grid {name} has to run first (--run)")

@@ -21,12 +21,12 @@ from raxalign.analysis.significance import (
     lies_within,
     union,
 )
-from raxalign.config.specs import Spec
-from raxalign.plan.estimates import Times
-from raxalign.plan.load import Opened
-from raxalign.plan.stage import Stage
-from raxalign.plan.values.predictions import Predictions
-from raxalign.plan.values.results import rows
+from raxalign.grid.estimates import Times
+from raxalign.grid.load import Opened
+from raxalign.grid.specs import Spec
+from raxalign.grid.stage import Stage
+from raxalign.values.predictions import Predictions
+from raxalign.values.results import rows
 
 OTHER = "measured by another quantity"
 """What is printed in place of a verdict where the paper measured something else."""

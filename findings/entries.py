@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from raxalign.corpora.readers.dictionary import DictionaryFile
-from raxalign.plan.load import Opened
+from raxalign.grid.load import Opened
 
 
 def write_entries(smallest: Opened, folder: Path) -> bool:

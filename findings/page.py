@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from findings.answers import OTHER, Answer, Answered
 from findings.questions import Quantity
 from findings.record import Ran, Record
-from raxalign.plan.estimates import duration
+from raxalign.grid.estimates import duration
 
 HEAD = f"""# Findings
 

@@ -16,8 +16,8 @@ from findings.claims import CLAIMS
 from findings.entries import common_entries
 from findings.questions import Question
 from raxalign.analysis.significance import ContrastTest, Spread, TrainedSide
-from raxalign.plan.estimates import Times
-from raxalign.plan.load import Opened
+from raxalign.grid.estimates import Times
+from raxalign.grid.load import Opened
 
 
 @dataclass(frozen=True)

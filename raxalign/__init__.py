@@ -33,7 +33,7 @@ __all__ = [
     "confirmed",
     "evaluate",
     "nearest_neighbors",
-    "open_grid",
+    "plan",
     "results",
     "run",
     "word_pairs",
@@ -45,12 +45,13 @@ if TYPE_CHECKING:
     from raxalign.encoders.base import Encoder, EncoderKind
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.errors import RaxalignError
+    from raxalign.grid.load import Opened
+    from raxalign.grid.load import open_grid as plan
     from raxalign.measured import Measured
     from raxalign.methods.base import Method, Needs
     from raxalign.metrics.base import Metric
     from raxalign.options.params import BaseParams as Params
     from raxalign.pairing.aligners.base import WordAligner
-    from raxalign.plan.load import Opened, open_grid
     from raxalign.report.sections.base import Section
     from raxalign.search.words import confirmed
     from raxalign.similarity import nearest_neighbors
@@ -68,7 +69,7 @@ _PLACES = {
     "Method": "raxalign.methods.base",
     "Metric": "raxalign.metrics.base",
     "Needs": "raxalign.methods.base",
-    **dict.fromkeys(("Opened", "open_grid"), "raxalign.plan.load"),
+    "Opened": "raxalign.grid.load",
     "RaxalignError": "raxalign.errors",
     "Section": "raxalign.report.sections.base",
     **dict.fromkeys(("Outcome", "Task", "TaskNeeds"), "raxalign.tasks.base"),
@@ -76,12 +77,17 @@ _PLACES = {
     "WordAligner": "raxalign.pairing.aligners.base",
     "nearest_neighbors": "raxalign.similarity",
 }
+_RENAMED = {
+    "Params": ("raxalign.options.params", "BaseParams"),
+    "plan": ("raxalign.grid.load", "open_grid"),
+}
 
 
 def __getattr__(name: str) -> Any:
     """Load a public name from the module that defines it."""
-    if name == "Params":
-        return import_module("raxalign.options.params").BaseParams
+    if name in _RENAMED:
+        module, there = _RENAMED[name]
+        return getattr(import_module(module), there)
     if name in _PLACES:
         return getattr(import_module(_PLACES[name]), name)
     raise AttributeError(f"module 'raxalign' has no attribute {name!r}")

@@ -10,17 +10,17 @@ from typing import Any, Literal
 
 from raxalign.analysis.cells import Cell
 from raxalign.catalog import PluginFile
+from raxalign.grid.load import Opened, choose, open_grid
+from raxalign.grid.plan import Plan
 from raxalign.lazy import pa
 from raxalign.options.run import Precision
-from raxalign.plan.load import Opened, choose, open_grid
-from raxalign.plan.plan import Plan
-from raxalign.plan.values.claims import JudgedClaim
-from raxalign.plan.values.comparisons import comparisons
-from raxalign.plan.values.results import rows
 from raxalign.printing import to_stderr
 from raxalign.report.compared import ComparisonTables
 from raxalign.single.evaluate import EvaluateRequest
 from raxalign.single.place import storage_of
+from raxalign.values.claims import JudgedClaim
+from raxalign.values.comparisons import comparisons
+from raxalign.values.results import rows
 
 Grid = Opened | Path | str | Mapping[str, Any]
 """What `plan` returned, or what it takes: a grid file, or a mapping with the content of one."""

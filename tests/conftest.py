@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from raxalign.config.trust import TRUST
 from raxalign.tracking.client import Client
+from raxalign.trust import TRUST
 from tests.aws import SETTINGS, Proxy, fake_aws
 from tests.every import EVERY
 from tests.once import once

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeVar
 
-from raxalign.plan.plan import Plan
+from raxalign.grid.plan import Plan
 
 T = TypeVar("T")
 

@@ -13,9 +13,9 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
-from raxalign.config.grid import load
-from raxalign.plan.expansion.expand import expand
-from raxalign.plan.plan import Plan
+from raxalign.grid.expansion.expand import expand
+from raxalign.grid.file import load
+from raxalign.grid.plan import Plan
 from raxalign.store.key import digest
 from tests.grids import ENCODER
 

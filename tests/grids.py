@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from raxalign.config.grid import load
-from raxalign.plan.expansion.expand import expand
-from raxalign.plan.plan import Plan
-from raxalign.plan.stage import Stage
+from raxalign.grid.expansion.expand import expand
+from raxalign.grid.file import load
+from raxalign.grid.plan import Plan
+from raxalign.grid.stage import Stage
 
 SPLIT = "split: {test: 30, dev: 30}"
 BASE = """

@@ -12,12 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from raxalign.config.grid import Grid
 from raxalign.corpora import phrasebook as rows
 from raxalign.corpora.opus import HttpFile
 from raxalign.corpora.readers.hub import HubRows
 from raxalign.encoders.models.hub import HubEncoder
-from raxalign.plan.load import remotes
+from raxalign.grid.file import Grid
+from raxalign.grid.load import remotes
 from tests.families.catalogue import FAMILIES, build
 from tests.families.family import DECODER
 from tests.hub_material import LABELS, bert_files, europarl_zip

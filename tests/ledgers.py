@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from raxalign.plan.load import Opened, open_grid
-from raxalign.plan.trial import Trial
+from raxalign.grid.load import Opened, open_grid
+from raxalign.grid.trial import Trial
 from raxalign.store.ledger import Ledger
 from tests.grids import write_grid
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from raxalign.plan.load import Opened, open_grid
-from raxalign.plan.stored import StoredPlans
+from raxalign.grid.load import Opened, open_grid
+from raxalign.grid.stored import StoredPlans
 from raxalign.stages import Workshop
 from raxalign.train.runtime import Runtime
 

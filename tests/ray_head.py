@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 import ray
 
-from raxalign.config.trust import TRUST
 from raxalign.store.storage import Storage
 from raxalign.sweep.cluster import connect, disconnect, remove_scratch, scratch_folder
 from raxalign.sweep.job import Job
+from raxalign.trust import TRUST
 from tests.once import once
 
 

@@ -8,10 +8,10 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from raxalign.plan.load import Opened, open_grid
-from raxalign.plan.plan import Plan
-from raxalign.plan.study import StudyRecord
-from raxalign.plan.trial import Trial
+from raxalign.grid.load import Opened, open_grid
+from raxalign.grid.plan import Plan
+from raxalign.grid.study import StudyRecord
+from raxalign.grid.trial import Trial
 from raxalign.search.source import SearchSource
 from raxalign.search.watch import StudyWatch, Watched
 from raxalign.store.lease import Held, Locks

@@ -18,10 +18,10 @@ import pyarrow as pa
 import pytest
 
 import raxalign as rx
-from raxalign.plan.values.results import rows
 from raxalign.report.compared import ComparisonTables
 from raxalign.report.tables import csv_parts
 from raxalign.sweep.grid import _interrupt_twice
+from raxalign.values.results import rows
 from tests.e2e.runs import attempted
 from tests.grids import write_grid
 from tests.ledgers import made_up
@@ -73,7 +73,7 @@ def test_the_examples_of_the_docs_run_and_leave_comparisons(
 ) -> None:
     """Those of the page under Ray, those of the notebook without it."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(rx, "open_grid", partial(rx.open_grid, address=ray_head))
+    monkeypatch.setattr(rx, "plan", partial(rx.plan, address=ray_head))
     if blocks is notebook:
         monkeypatch.setattr(rx, "run", without_ray)
     names: dict[str, Any] = {}
@@ -88,7 +88,7 @@ def test_the_examples_of_the_docs_run_and_leave_comparisons(
 def test_every_public_name_is_there_and_an_opened_grid_says_what_it_is(tmp_path: Path) -> None:
     assert {name for name in rx.__all__ if getattr(rx, name) is None} == set()
     path, place = write_grid(tmp_path), str(tmp_path / "storage")
-    opened = rx.open_grid(str(path), storage=place)
+    opened = rx.plan(str(path), storage=place)
     counts = f"{len(opened.plan.trials)} trials, {len(opened.plan.stages)} stages"
     assert repr(opened) == f"<grid small: {counts}, storage {place}>"
 
@@ -172,21 +172,21 @@ def test_a_mapping_is_planned_as_the_file_that_holds_it(tmp_path, monkeypatch):
         "methods": {"none": {}, "finetune": {"lambda": [1e-3, 1], "learning_rate": 1e-5}},
         "tasks": {"retrieval": {}},
     }
-    mapped = rx.open_grid(grid)
+    mapped = rx.plan(grid)
     assert mapped.plan.languages == ("no", "en")
     assert mapped.grid.path == tmp_path / "mapped.yaml"
     assert not mapped.grid.path.exists()
     mapped.grid.path.write_text(mapped.grid.text_of_file, encoding="utf-8")
-    assert rx.open_grid("mapped.yaml").plan == mapped.plan
+    assert rx.plan("mapped.yaml").plan == mapped.plan
 
 
 def test_faults_of_a_mapping_are_named_by_their_keys() -> None:
     told = r"  methods\.rotatoin: unknown method 'rotatoin' \(did you mean rotation\?\)"
     with pytest.raises(rx.RaxalignError, match=told) as caught:
-        rx.open_grid({"name": "mapped", "methods": {"rotatoin": {}}, "seeds": [0.5]})
+        rx.plan({"name": "mapped", "methods": {"rotatoin": {}}, "seeds": [0.5]})
     assert "line" not in str(caught.value)
     with pytest.raises(rx.RaxalignError, match="cannot represent an object"):
-        rx.open_grid({"name": object()})
+        rx.plan({"name": object()})
 
 
 def test_comparisons_have_the_columns_of_the_csv_and_the_baseline_that_was_asked_for(tables):
@@ -205,7 +205,7 @@ def test_comparisons_have_the_columns_of_the_csv_and_the_baseline_that_was_asked
 
 
 def test_a_grid_without_results_has_empty_tables_of_the_same_types(tables, tmp_path):
-    empty = rx.open_grid(tables.opened.grid.path, storage=str(tmp_path / "other"))
+    empty = rx.plan(tables.opened.grid.path, storage=str(tmp_path / "other"))
     for table, full in ((rx.results(empty), tables.results), (rx.compare(empty), tables.compared)):
         assert (table.num_rows, table.schema) == (0, full.schema)
 

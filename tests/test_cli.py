@@ -21,9 +21,9 @@ from raxalign import api, cli
 from raxalign.corpora.base import CorpusInputs
 from raxalign.corpora.phrasebook import PhrasebookCorpus
 from raxalign.errors import GridError
-from raxalign.plan.load import Opened, open_grid
-from raxalign.plan.plan import Plan
-from raxalign.plan.trial import Trial
+from raxalign.grid.load import Opened, open_grid
+from raxalign.grid.plan import Plan
+from raxalign.grid.trial import Trial
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 from tests.grids import write_grid
@@ -360,7 +360,7 @@ def test_diff_exits_as_diff_does(run: Callable[..., Done], grid: Path, tmp_path:
 
 
 def test_show_prints_one_key_and_lists_several(run: Callable[..., Done], grid: Path) -> None:
-    from raxalign.plan.stored import StoredPlans
+    from raxalign.grid.stored import StoredPlans
 
     plan = open_grid(grid).plan
     StoredPlans(Storage(os.environ["RAXALIGN_STORAGE"])).write(plan)

@@ -13,8 +13,8 @@ from ruamel.yaml import YAML
 
 import raxalign
 from raxalign.catalog import FOLDERS, PluginFile, catalog
+from raxalign.grid.load import open_grid
 from raxalign.inspect.catalogue import as_markdown, describe
-from raxalign.plan.load import open_grid
 from raxalign.single.start import FOLDERS as FOLDER_OF
 from raxalign.single.start import write_plugin
 from tests.small_grids import write_files

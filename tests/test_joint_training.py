@@ -11,18 +11,18 @@ import torch
 from safetensors.torch import load_file
 
 from raxalign.analysis.cells import Cell
-from raxalign.config.grid import load
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.trained_weights import Lora
+from raxalign.grid.expansion.expand import expand
+from raxalign.grid.file import load
 from raxalign.methods.families.trained import WithTask
-from raxalign.plan.expansion.expand import expand
-from raxalign.plan.values.results import remarks, rows
 from raxalign.stages import Workshop
 from raxalign.stages.makers import JointTraining
 from raxalign.store.storage import Storage
 from raxalign.tasks.base import TaskInputs
 from raxalign.train.objective import Joint
 from raxalign.train.runtime import Runtime
+from raxalign.values.results import remarks, rows
 from tests.grids import write_grid
 from tests.methods import contract, toy
 from tests.tasks import word_ner, word_nli, word_qa

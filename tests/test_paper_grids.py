@@ -15,19 +15,19 @@ import pytest
 from ruamel.yaml import YAML
 
 from raxalign.catalog import catalog
-from raxalign.config.grid import Grid, load
-from raxalign.config.published import FOLDER, Publication, Rule
 from raxalign.corpora.base import CorpusInputs, SentencePair
 from raxalign.corpora.phrasebook import PhrasebookCorpus
-from raxalign.plan.expansion.expand import expand
-from raxalign.plan.expansion.identity import Identity
-from raxalign.plan.plan import Plan
-from raxalign.plan.trial import Trial
-from raxalign.plan.values.results import rows
+from raxalign.grid.expansion.expand import expand
+from raxalign.grid.expansion.identity import Identity
+from raxalign.grid.file import Grid, load
+from raxalign.grid.plan import Plan
+from raxalign.grid.published import FOLDER, Publication, Rule
+from raxalign.grid.trial import Trial
 from raxalign.report.matching import Matcher, given
 from raxalign.stages import Workshop
 from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime
+from raxalign.values.results import rows
 from tests.every import EVERY, one_of_each
 
 GRIDS = Path(__file__).parents[1] / "grids"

@@ -9,15 +9,15 @@ import pytest
 
 from raxalign import catalog as catalog_module
 from raxalign.catalog import PluginFault, PluginFile, UnknownKind, catalog
-from raxalign.config.grid import load
 from raxalign.errors import GridError
-from raxalign.plan.load import open_grid
-from raxalign.plan.plan import Plan
-from raxalign.plan.stored import StoredPlans
-from raxalign.plan.values.results import rows
+from raxalign.grid.file import load
+from raxalign.grid.load import open_grid
+from raxalign.grid.plan import Plan
+from raxalign.grid.stored import StoredPlans
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import Job
 from raxalign.sweep.work import attempt
+from raxalign.values.results import rows
 from tests.grids import TINY, write_grid
 from tests.ran import ran
 from tests.test_cli import Done, run  # noqa: F401 - a fixture

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from raxalign.config.grid import load
-from raxalign.plan.expansion import data
-from raxalign.plan.expansion.expand import expand
+from raxalign.grid.expansion import data
+from raxalign.grid.expansion.expand import expand
+from raxalign.grid.file import load
 from raxalign.stages import Workshop
 from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime

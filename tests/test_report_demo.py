@@ -15,16 +15,16 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from raxalign.config.grid import load
-from raxalign.config.published import Publication
-from raxalign.plan.expansion.expand import expand
-from raxalign.plan.plan import Plan
-from raxalign.plan.trial import Trial
-from raxalign.plan.values.results import rows
+from raxalign.grid.expansion.expand import expand
+from raxalign.grid.file import load
+from raxalign.grid.plan import Plan
+from raxalign.grid.published import Publication
+from raxalign.grid.trial import Trial
 from raxalign.report.compose import ReportOptions, write_report
 from raxalign.stages import Workshop
 from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime
+from raxalign.values.results import rows
 from tests.every import EVERY
 from tests.report.material import leave_undrawn
 from tests.test_paper_grids import is_of, is_task

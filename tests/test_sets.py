@@ -8,13 +8,9 @@ from pathlib import Path
 import pytest
 
 from raxalign.analysis.cells import Cell
-from raxalign.config.axes import named
 from raxalign.errors import DataError, GridError
-from raxalign.plan.load import choose, open_grid, select
-from raxalign.plan.values.claims import JudgedClaim
-from raxalign.plan.values.comparisons import LEFT, comparisons
-from raxalign.plan.values.results import rows
-from raxalign.plan.values.scoreboard import Scoreboard
+from raxalign.grid.load import choose, open_grid, select
+from raxalign.options.axes import named
 from raxalign.report.answer import stored_answer
 from raxalign.report.compared import ComparisonTables
 from raxalign.report.tables import as_text, blocks, short_tables
@@ -22,6 +18,10 @@ from raxalign.stages import Workshop
 from raxalign.store.storage import Storage
 from raxalign.tracking.runs import PlanRuns
 from raxalign.train.runtime import Runtime
+from raxalign.values.claims import JudgedClaim
+from raxalign.values.comparisons import LEFT, comparisons
+from raxalign.values.results import rows
+from raxalign.values.scoreboard import Scoreboard
 from tests.grids import write_grid
 from tests.ran import ran as run_all
 

@@ -20,8 +20,8 @@ import pytest
 import torch
 
 import tests.fake_bucket  # noqa: F401 registers the file system
-from raxalign.plan.load import open_grid
-from raxalign.plan.stage import Stage
+from raxalign.grid.load import open_grid
+from raxalign.grid.stage import Stage
 from raxalign.stages import Workshop
 from raxalign.stages import checkpoints as module
 from raxalign.stages.checkpoints import Checkpoints, Mirror

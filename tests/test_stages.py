@@ -9,21 +9,21 @@ import pytest
 import torch
 
 from raxalign.catalog import catalog
-from raxalign.config.grid import load
 from raxalign.encoders.models import transformer
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import RaxalignError, TrainingDiverged
+from raxalign.grid.expansion.expand import expand
+from raxalign.grid.file import load
+from raxalign.grid.plan import Meeting
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.rotation import Rotation
-from raxalign.plan.expansion.expand import expand
-from raxalign.plan.plan import Meeting
-from raxalign.plan.values.results import remarks
 from raxalign.stages import Workshop
 from raxalign.store import lease
 from raxalign.store.storage import Storage
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.sentence_retrieval import SentenceRetrieval
 from raxalign.train.runtime import Runtime
+from raxalign.values.results import remarks
 from tests.every import EVERY
 from tests.forks import forks
 from tests.grids import write_grid

@@ -19,8 +19,8 @@ import pytest
 
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.plan.load import open_grid
-from raxalign.plan.trial import Trial
+from raxalign.grid.load import open_grid
+from raxalign.grid.trial import Trial
 from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool
 from raxalign.store.storage import Storage

@@ -4,10 +4,10 @@ another, and published splits stay as they are.
 
 import pytest
 
-from raxalign.config.grid import load
 from raxalign.corpora.text.dataset import read_table
 from raxalign.errors import DataError
-from raxalign.plan.expansion.expand import expand
+from raxalign.grid.expansion.expand import expand
+from raxalign.grid.file import load
 from raxalign.stages import Workshop
 from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime

@@ -11,12 +11,12 @@ import pytest
 
 from raxalign.analysis.cells import Cell
 from raxalign.errors import GridError
-from raxalign.plan.load import Opened, open_grid
-from raxalign.plan.values.comparisons import LEFT, comparisons
-from raxalign.plan.values.results import DevMean, read_records, rows
-from raxalign.plan.values.scoreboard import Scoreboard
+from raxalign.grid.load import Opened, open_grid
 from raxalign.report.answer import stored_answer
 from raxalign.report.tables import short_tables
+from raxalign.values.comparisons import LEFT, comparisons
+from raxalign.values.results import DevMean, read_records, rows
+from raxalign.values.scoreboard import Scoreboard
 from tests.grids import TINY, write_grid
 from tests.ran import ran
 

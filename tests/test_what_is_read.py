@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from raxalign.config.grid import load
 from raxalign.errors import DataError, TransientError
-from raxalign.plan.expansion.expand import expand
+from raxalign.grid.expansion.expand import expand
+from raxalign.grid.file import load
 from raxalign.stages import Workshop
 from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from raxalign.config.axes import Axis
 from raxalign.lazy import special
 from raxalign.measured import Declared
+from raxalign.options.axes import Axis
 
 Name = tuple[str, str, str, str]
 """(task, lang, metric, split)"""

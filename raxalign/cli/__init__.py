@@ -87,7 +87,7 @@ def main() -> None:
     settle_streams()
     debug = "--debug" in sys.argv
     if "--trust" in sys.argv:
-        from raxalign.config.trust import trusting
+        from raxalign.trust import trusting
 
         trusting.set(True)
     warnings.showwarning = lambda message, *_, **__: tell(f"warning: {message}")

@@ -122,8 +122,8 @@ def doctor(
         lines, healthy = examine(file, storage, online=online)
         code = 0 if healthy else 2
     else:
+        from raxalign.grid.load import open_grid
         from raxalign.inspect.encoder import examine_encoder
-        from raxalign.plan.load import open_grid
 
         opened = open_grid(file, storage=storage) if file is not None else None
         lines, code = examine_encoder(encoder, opened)
@@ -156,7 +156,7 @@ def gc(
 
 def sync(file: opt.GridFile, storage: opt.Storage = None) -> None:
     """Copy to MLflow the results that could not be copied while a grid ran."""
-    from raxalign.plan.load import open_grid
+    from raxalign.grid.load import open_grid
     from raxalign.report.answer import stored_answer
     from raxalign.sweep.tracker import TrackedGrid
 

@@ -19,8 +19,8 @@ from raxalign.printing import to_stderr as tell
 
 if TYPE_CHECKING:
     from raxalign.api import Finished
-    from raxalign.plan.load import Opened
-    from raxalign.plan.plan import Plan
+    from raxalign.grid.load import Opened
+    from raxalign.grid.plan import Plan
 
 _ONLY = "A part: name=value, for example method=finetune (several: comma-separated)."
 Only = Annotated[str | None, Option(help=_ONLY, autocompletion=opt.complete_conditions)]
@@ -52,7 +52,7 @@ def grid(
             have changed, and pin that.
     """
     from raxalign.api import run
-    from raxalign.plan.load import choose, open_grid
+    from raxalign.grid.load import choose, open_grid
 
     if confirm is not None and (only or shard or limit):
         raise typer.BadParameter("--confirm chooses among all trials: leave out the other")
@@ -147,7 +147,7 @@ def plan(
             difference of this size takes in seeds and time.
         run_sd: By how many points runs differ, where no two runs have been measured.
     """
-    from raxalign.plan.load import choose, open_grid
+    from raxalign.grid.load import choose, open_grid
 
     if detect is not None and format == "json":
         raise typer.BadParameter("--detect goes with --format table")
@@ -166,7 +166,7 @@ def _print_plan(
     opened: Opened, plan_: Plan, detect: float | None = None, run_sd: float = 0.5
 ) -> None:
     from raxalign.inspect.plans import PlanView
-    from raxalign.plan.values.power import power_text
+    from raxalign.values.power import power_text
 
     print_out(PlanView(plan_, opened.storage, opened.run).text())
     if power := power_text(opened, plan_, detect, run_sd):
@@ -180,7 +180,7 @@ def _tell_faults(opened: Opened, plan_: Plan) -> None:
     """
     from raxalign.corpora.readers.inspection import Remark
     from raxalign.errors import RaxalignError
-    from raxalign.plan.checks import LocalData
+    from raxalign.grid.checks import LocalData
 
     local = LocalData(plan_)
     faults = dict.fromkeys(local.obstacles(opened.storage))
@@ -202,7 +202,7 @@ def fetch(file: opt.GridFile, storage: opt.Storage = None, update_lock: bool = F
     Options:
         update_lock: As in `raxalign grid`.
     """
-    from raxalign.plan.load import open_grid
+    from raxalign.grid.load import open_grid
 
     opened = open_grid(file, storage=storage)
     if update_lock:
@@ -219,8 +219,8 @@ def status(file: opt.GridFile, storage: opt.Storage = None, watch: bool = False)
         watch: Show it again every few seconds until every trial is done or failed. Exit code 1:
             some failed.
     """
+    from raxalign.grid.load import open_grid
     from raxalign.inspect.status import Status
-    from raxalign.plan.load import open_grid
 
     opened = open_grid(file, storage=storage)
     if not watch:
@@ -264,10 +264,10 @@ def report(
     Options:
         out: Folder (default: NAME-report next to the grid file).
     """
-    from raxalign.plan.load import open_grid
-    from raxalign.plan.values.claims import JudgedClaim
-    from raxalign.plan.values.results import rows
+    from raxalign.grid.load import open_grid
     from raxalign.report.compose import ReportOptions, write_report
+    from raxalign.values.claims import JudgedClaim
+    from raxalign.values.results import rows
 
     opened = with_confirmed(open_grid(file, storage=storage), confirm)
     folder = out or _report_folder(file, opened.plan.name)

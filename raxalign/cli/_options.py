@@ -160,8 +160,8 @@ def complete_conditions(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def _named(ctx: typer.Context) -> dict[str, tuple[str, ...]]:
     """Return what the grid file of the command names: nothing where it cannot be read."""
-    from raxalign.config.axes import named
     from raxalign.errors import RaxalignError
+    from raxalign.grid.named import named
 
     # before an option without its value, the parser leaves the file in `args`
     given = ctx.params.get("file") or next(iter(ctx.args), "")

@@ -15,9 +15,9 @@ from raxalign.errors import RaxalignError
 from raxalign.printing import to_stderr as tell
 
 if TYPE_CHECKING:
-    from raxalign.plan.load import Opened
-    from raxalign.plan.values.comparisons import Compared
+    from raxalign.grid.load import Opened
     from raxalign.report.tables import Selection
+    from raxalign.values.comparisons import Compared
 
 
 def results(
@@ -62,10 +62,10 @@ def results(
         best: The best points of the grid's searches, and the runs that confirm them.
         keys: One line per trial instead: its key, which `show` and `export` take.
     """
+    from raxalign.grid.load import open_grid
     from raxalign.inspect.status import Status
-    from raxalign.plan.load import open_grid
-    from raxalign.plan.values.results import remarks
     from raxalign.report.tables import Selection
+    from raxalign.values.results import remarks
 
     if compare is None and (over is not None or equivalence is not None):
         raise typer.BadParameter("--over and --equivalence go with --compare")
@@ -120,8 +120,8 @@ def _tell_unfinished(opened: Opened, commands: list[str], format: str) -> None: 
     """Say what the results lack, and the `commands` that run and show it: over tables for people,
     on stderr beside what programs read.
     """
-    from raxalign.plan.values.scoreboard import Lacking
     from raxalign.printing import paragraph
+    from raxalign.values.scoreboard import Lacking
 
     ledger = opened.storage.ledger
     told = Lacking.of(opened.plan, ledger.keys(), ledger).told(*commands)
@@ -136,7 +136,7 @@ def _rows_as_read(opened: Opened, kept: dict[str, dict[str, Any]]) -> Iterator[M
     """Yield all values that the ledger has, as its records are read; of each record only what the
     remarks on it are made of (`plan.values.results.remarked`) stays in memory, in `kept`.
     """
-    from raxalign.plan.values.results import batches, remarked, rows_of
+    from raxalign.values.results import batches, remarked, rows_of
 
     for part, records in batches(opened.plan, opened.storage.ledger):
         tasks = {key: name for trial in part.trials for name, key in trial.evaluations.items()}
@@ -153,10 +153,10 @@ def _print_short(
     baseline: str | None,
 ) -> None:
     """Print the short tables of the tasks or metrics that were asked for."""
-    from raxalign.plan.values.comparisons import comparisons
-    from raxalign.plan.values.scoreboard import Scoreboard
     from raxalign.report.document import Table
     from raxalign.report.tables import short_tables
+    from raxalign.values.comparisons import comparisons
+    from raxalign.values.scoreboard import Scoreboard
 
     plan, render = opened.plan, Table.latex if format == "latex" else Table.markdown
     results = Scoreboard.of(rows, plan, opened.storage.ledger)
@@ -175,8 +175,8 @@ def _print_short(
 def _tell_fallen(opened: Opened, rows: Sequence[Mapping[str, Any]]) -> None:
     """Note what falls far below the baseline, since one run alone can never be tested."""
     from raxalign.analysis.cells import Cell
-    from raxalign.plan.values.comparisons import fallen
     from raxalign.report.compared import fallen_text
+    from raxalign.values.comparisons import fallen
 
     plan = opened.plan
     cells = Cell.grouped(rows, plan.pivot, plan.measured)
@@ -195,7 +195,7 @@ def _compared(
     whole tables, whatever languages are shown.
     """
     from raxalign.analysis.cells import Cell
-    from raxalign.plan.values.comparisons import comparisons
+    from raxalign.values.comparisons import comparisons
 
     plan = opened.plan
     chosen = selection.cells(Cell.grouped(rows, plan.pivot, plan.measured))
@@ -220,10 +220,10 @@ def _print_comparisons(
     *,
     over_languages: bool,
 ) -> None:
-    from raxalign.plan.values.scoreboard import Scoreboard
     from raxalign.printing import paragraph
     from raxalign.report.answer import answer
     from raxalign.report.compared import ComparisonTables
+    from raxalign.values.scoreboard import Scoreboard
 
     plan = opened.plan
     tables = ComparisonTables(found, plan)

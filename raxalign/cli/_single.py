@@ -215,10 +215,10 @@ def evaluate(
         precision: Products inside the encoder (default: `run.precision` of the grid); values of
             different precisions are kept apart.
     """
-    from raxalign.plan.load import open_grid
-    from raxalign.plan.values.results import read_records, remarks
+    from raxalign.grid.load import open_grid
     from raxalign.report.tables import Selection
     from raxalign.single.evaluate import EvaluateRequest
+    from raxalign.values.results import read_records, remarks
 
     tasks, languages = tuple(task or ()), tuple(language or ())
     of_mteb = (tuple(mteb or ()), tuple(option or ()))
@@ -257,12 +257,12 @@ def export(
     """
     from raxalign.catalog import PluginFile
     from raxalign.extras import require
-    from raxalign.plan.load import open_grid
-    from raxalign.plan.values.results import rows
-    from raxalign.plan.values.scoreboard import Scoreboard
+    from raxalign.grid.load import open_grid
     from raxalign.single.export import export_trial, refuse_unready
     from raxalign.single.export import push as to_hub
     from raxalign.single.place import storage_of
+    from raxalign.values.results import rows
+    from raxalign.values.scoreboard import Scoreboard
 
     if register:
         require("sentence_transformers", "--register")

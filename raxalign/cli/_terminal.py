@@ -16,8 +16,8 @@ from raxalign.cli import _options as opt
 from raxalign.printing import lasting, printable, to_stderr, why_lost
 
 if TYPE_CHECKING:
-    from raxalign.plan.load import Opened
-    from raxalign.plan.plan import Plan
+    from raxalign.grid.load import Opened
+    from raxalign.grid.plan import Plan
     from raxalign.report.tables import Selection
 
 _NARROWEST = 40  # columns for which tables are made; a terminal that has fewer wraps their lines

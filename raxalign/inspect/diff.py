@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from raxalign.errors import RaxalignError
-from raxalign.plan.load import open_grid
-from raxalign.plan.plan import Plan
-from raxalign.plan.stage import Stage
-from raxalign.plan.stored import StoredPlans
-from raxalign.plan.trial import Trial
-from raxalign.plan.values.numbers import NumberFormat
-from raxalign.plan.values.results import metric_name, rows
+from raxalign.grid.load import open_grid
+from raxalign.grid.plan import Plan
+from raxalign.grid.stage import Stage
+from raxalign.grid.stored import StoredPlans
+from raxalign.grid.trial import Trial
 from raxalign.printing import counted, paragraph
 from raxalign.store.storage import Storage
+from raxalign.values.numbers import NumberFormat
+from raxalign.values.results import metric_name, rows
 
 NEAR = 1e-6
 """Values that are this close count as equal."""

@@ -19,8 +19,8 @@ from raxalign.version import VERSION
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from raxalign.plan.load import Opened
-    from raxalign.plan.plan import Plan
+    from raxalign.grid.load import Opened
+    from raxalign.grid.plan import Plan
 
 NEEDED = ("torch", "transformers", "datasets", "pyarrow", "ray", "mlflow", "sil-thot", "sacremoses")
 _LARGE = 1_000_000_000  # parameters of an encoder for which a machine may have no room
@@ -74,7 +74,7 @@ def _storage(storage: Storage) -> Iterator[str]:
 
 def _grid(file: Path, storage: str | None, *, online: bool) -> Iterator[str]:
     """Yield lines on whether a grid's files are all there, and its stored artifacts whole."""
-    from raxalign.plan.load import open_grid
+    from raxalign.grid.load import open_grid
 
     try:
         opened = open_grid(file, storage=storage, allow_missing=True)
@@ -126,7 +126,7 @@ def _encoders(opened: Opened) -> Iterator[str]:
 
 def _artifacts(plan: Plan, storage: Storage) -> Iterator[str]:
     """Yield lines on whether the stored artifacts are whole; a damaged one is set aside."""
-    from raxalign.plan.estimates import Times
+    from raxalign.grid.estimates import Times
 
     there, whole = Times(plan, storage).stored(), 0
     for key, stage in plan.stages.items():
@@ -141,7 +141,7 @@ def _artifacts(plan: Plan, storage: Storage) -> Iterator[str]:
 
 def _files(plan: Plan) -> Iterator[str]:
     """Yield lines on all files of tasks, methods and word aligners, read as a grid reads them."""
-    from raxalign.plan.checks import LocalData
+    from raxalign.grid.checks import LocalData
 
     found = LocalData(plan).files()
     if found.faults:
@@ -156,7 +156,7 @@ def _files(plan: Plan) -> Iterator[str]:
 
 def _bitexts(plan: Plan, storage: Storage) -> Iterator[str]:
     """Yield lines on whether all sentence pairs of local files can be read and made into text."""
-    from raxalign.plan.checks import LocalData
+    from raxalign.grid.checks import LocalData
 
     local = LocalData(plan)
     found = list(local.bitexts(storage))

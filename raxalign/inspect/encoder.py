@@ -11,7 +11,6 @@ from textwrap import TextWrapper
 from typing import Any
 
 from raxalign.catalog import catalog
-from raxalign.config.options import read_options
 from raxalign.corpora.base import CorpusInputs
 from raxalign.corpora.phrasebook import built_in_texts
 from raxalign.corpora.text.words import Sentence, given_words, in_text, tokenize, within_text
@@ -19,9 +18,10 @@ from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.models.pieces import encode_texts
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
+from raxalign.grid.estimates import volume
+from raxalign.grid.load import Opened
+from raxalign.grid.options import read_options
 from raxalign.lazy import torch
-from raxalign.plan.estimates import volume
-from raxalign.plan.load import Opened
 
 _WIDTH, _INDENT = 80, 14
 _SENTENCES = 200  # of each language that are read of a grid's corpus

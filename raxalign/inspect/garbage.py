@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 
 from raxalign.errors import RaxalignError, StorageError
-from raxalign.plan.estimates import volume
-from raxalign.plan.load import Opened, open_grid
-from raxalign.plan.plan import Plan
-from raxalign.plan.stored import StoredPlans
-from raxalign.plan.study import StudyRecord
+from raxalign.grid.estimates import volume
+from raxalign.grid.load import Opened, open_grid
+from raxalign.grid.plan import Plan
+from raxalign.grid.stored import StoredPlans
+from raxalign.grid.study import StudyRecord
 from raxalign.store.alive import ScratchFolders, discard, process_of
 from raxalign.store.storage import Storage
 

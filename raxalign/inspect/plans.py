@@ -12,17 +12,17 @@ from typing import Any, get_args
 
 from raxalign.catalog import catalog
 from raxalign.encoders.models.folder import Footprint
+from raxalign.grid.estimates import Forecast, Times, duration, volume
+from raxalign.grid.expansion.identity import Identity
+from raxalign.grid.plan import Plan
+from raxalign.grid.stage import Stage
+from raxalign.grid.trial import Trial
 from raxalign.options.run import Keep, RunConfig
-from raxalign.plan.estimates import Forecast, Times, duration, volume
-from raxalign.plan.expansion.identity import Identity
-from raxalign.plan.plan import Plan
-from raxalign.plan.stage import Stage
-from raxalign.plan.trial import Trial
-from raxalign.plan.values.retention import below, made_again, weights_of
 from raxalign.printing import counted
 from raxalign.search.words import SearchReport
 from raxalign.stages import Workshop
 from raxalign.store.storage import Storage, Tombstone
+from raxalign.values.retention import below, made_again, weights_of
 
 
 @dataclass(frozen=True)

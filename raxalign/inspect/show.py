@@ -9,20 +9,20 @@ from typing import Any, Literal
 
 from raxalign.analysis.cells import Cell
 from raxalign.errors import DamagedArtifact, RaxalignError, StorageError
+from raxalign.grid.estimates import duration, volume
+from raxalign.grid.metrics import by_language
+from raxalign.grid.plan import Plan
+from raxalign.grid.stage import Stage
+from raxalign.grid.stored import StoredPlans
+from raxalign.grid.trial import Trial, plain
 from raxalign.measured import Measured
-from raxalign.plan.estimates import duration, volume
-from raxalign.plan.metrics import by_language
-from raxalign.plan.plan import Plan
-from raxalign.plan.stage import Stage
-from raxalign.plan.stored import StoredPlans
-from raxalign.plan.trial import Trial, plain
-from raxalign.plan.values.numbers import NumberFormat
-from raxalign.plan.values.predictions import Predictions
-from raxalign.plan.values.results import read_records, trial_rows
 from raxalign.printing import TextTable, counted, paragraph
 from raxalign.store.artifacts import Manifest
 from raxalign.store.spool import Spool
 from raxalign.store.storage import Storage
+from raxalign.values.numbers import NumberFormat
+from raxalign.values.predictions import Predictions
+from raxalign.values.results import read_records, trial_rows
 
 _HEADED = ("sort", "key", "grid", "state")
 _PARTS = ("params", "inputs", "digests", "locations", "files", "made", "notes", "untouched")

@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from raxalign.plan.load import Opened
-from raxalign.plan.plan import Plan
-from raxalign.plan.trial import Trial
+from raxalign.grid.load import Opened
+from raxalign.grid.plan import Plan
+from raxalign.grid.trial import Trial
 from raxalign.printing import counted
 from raxalign.search.words import SearchReport
 from raxalign.store.ledger import Ledger

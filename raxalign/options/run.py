@@ -53,7 +53,7 @@ class RunConfig(BaseParams):
     progress in between; `storage` is a folder or a URL (empty: not given, which `effective` turns
     into the default); `address` is a Ray cluster's; `tracking_uri` an MLflow server's; `keep` says
     which trained weights stay in the storage once the evaluations that need them are done (see
-    `raxalign.plan.values.retention`).
+    `raxalign.values.retention`).
     """
 
     workers: int = Field(1, ge=1)

@@ -6,20 +6,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from raxalign.analysis.cells import MEANS, Cell
+from raxalign.grid.plan import Plan
 from raxalign.measured import spoken
-from raxalign.plan.plan import Plan
-from raxalign.plan.values.comparisons import (
+from raxalign.store.ledger import EarlierLook, Ledger
+from raxalign.values.comparisons import (
     LEFT,
     Compared,
     baseline_cells,
     comparisons,
     ordinal,
 )
-from raxalign.plan.values.numbers import NumberFormat
-from raxalign.plan.values.predictions import MOST_EVALUATIONS
-from raxalign.plan.values.results import FLOOR, near_floor, rows
-from raxalign.plan.values.scoreboard import Scoreboard, TableKey, why_uncompared
-from raxalign.store.ledger import EarlierLook, Ledger
+from raxalign.values.numbers import NumberFormat
+from raxalign.values.predictions import MOST_EVALUATIONS
+from raxalign.values.results import FLOOR, near_floor, rows
+from raxalign.values.scoreboard import Scoreboard, TableKey, why_uncompared
 
 _MOST_TASKS = 3  # those after the main one; more of them are counted together
 _MOST_NAMED = 6  # languages; more of them are counted

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from raxalign.analysis.cells import Cell
-from raxalign.plan.plan import Plan
-from raxalign.plan.values.comparisons import (
+from raxalign.grid.plan import Plan
+from raxalign.printing import TextTable, paragraph
+from raxalign.values.comparisons import (
     MINIMUM,
     ONE_BY_ONE,
     Compared,
     look_lines,
 )
-from raxalign.plan.values.numbers import UNDECLARED, NumberFormat
-from raxalign.plan.values.scoreboard import TableKey, why_uncompared
-from raxalign.printing import TextTable, paragraph
+from raxalign.values.numbers import UNDECLARED, NumberFormat
+from raxalign.values.scoreboard import TableKey, why_uncompared
 
 
 @dataclass(frozen=True)

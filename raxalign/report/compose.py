@@ -18,17 +18,17 @@ from typing import Any, TypeVar
 
 from raxalign.catalog import PluginFile, catalog
 from raxalign.errors import RaxalignError, StorageError
-from raxalign.plan.plan import Plan
-from raxalign.plan.values.claims import ClaimTest, JudgedClaim
-from raxalign.plan.values.comparisons import MINIMUM, Compared, comparisons
-from raxalign.plan.values.numbers import NumberFormat
-from raxalign.plan.values.scoreboard import Scoreboard
+from raxalign.grid.plan import Plan
 from raxalign.printing import masked
 from raxalign.report.compared import ComparisonTables
 from raxalign.report.document import Document, Figure, Part, Table, caption, identifier
 from raxalign.report.sections.base import Material, Measure, Section
 from raxalign.report.tables import row_parts, short_tables
 from raxalign.store.ledger import Ledger
+from raxalign.values.claims import ClaimTest, JudgedClaim
+from raxalign.values.comparisons import MINIMUM, Compared, comparisons
+from raxalign.values.numbers import NumberFormat
+from raxalign.values.scoreboard import Scoreboard
 from raxalign.version import VERSION
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from markupsafe import Markup
 
 from raxalign.analysis.cells import Cell
-from raxalign.plan.values.comparisons import ONE_BY_ONE
-from raxalign.plan.values.numbers import UNDECLARED
+from raxalign.values.comparisons import ONE_BY_ONE
+from raxalign.values.numbers import UNDECLARED
 
 if TYPE_CHECKING:
     from jinja2 import Environment

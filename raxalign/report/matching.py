@@ -11,10 +11,10 @@ from typing import Any
 
 from raxalign.analysis.cells import Cell, Name
 from raxalign.catalog import Catalog
-from raxalign.config.published import Publication, PublishedTable, Rule
+from raxalign.grid.published import Publication, PublishedTable, Rule
 from raxalign.languages import respelled
-from raxalign.plan.values.scoreboard import Scoreboard, why_untouched
 from raxalign.tasks.translation.counts import shift_point
+from raxalign.values.scoreboard import Scoreboard, why_untouched
 
 _FILES = "local files"
 _LAYER = re.compile(r"layer(\d+)_(\w+)")

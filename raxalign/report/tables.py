@@ -15,13 +15,13 @@ from typing import Any
 
 from raxalign.analysis.cells import MEANS, Cell, Name, Value
 from raxalign.errors import RaxalignError
+from raxalign.grid.plan import Plan
 from raxalign.measured import FEW, spoken
-from raxalign.plan.plan import Plan
-from raxalign.plan.values.comparisons import baseline_cells, look_lines
-from raxalign.plan.values.numbers import UNDECLARED, NumberFormat
-from raxalign.plan.values.scoreboard import UNTOUCHED, Scoreboard, TableKey, why_untouched
 from raxalign.printing import TextTable, paragraph
 from raxalign.report.document import Entry, Line, Table, caption, marked, unaligned
+from raxalign.values.comparisons import baseline_cells, look_lines
+from raxalign.values.numbers import UNDECLARED, NumberFormat
+from raxalign.values.scoreboard import UNTOUCHED, Scoreboard, TableKey, why_untouched
 
 
 @dataclass(frozen=True)

@@ -31,9 +31,9 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import BaseJournalBackend
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from raxalign.config.search import Space, Value
 from raxalign.errors import RaxalignError, StorageError
-from raxalign.plan.study import State, Study, StudyRecord, Tried
+from raxalign.grid.search import Space, Value
+from raxalign.grid.study import State, Study, StudyRecord, Tried
 from raxalign.store.key import digest
 from raxalign.store.storage import Storage
 

@@ -12,16 +12,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from raxalign.config.search import Value
 from raxalign.errors import RaxalignError
-from raxalign.plan.estimates import Times
-from raxalign.plan.load import Opened
-from raxalign.plan.plan import Plan
-from raxalign.plan.stored import StoredPlans
-from raxalign.plan.study import Study, Suggestion
-from raxalign.plan.trial import Trial
-from raxalign.plan.values.results import dev_scores
+from raxalign.grid.estimates import Times
+from raxalign.grid.load import Opened
+from raxalign.grid.plan import Plan
+from raxalign.grid.search import Value
+from raxalign.grid.stored import StoredPlans
+from raxalign.grid.study import Study, Suggestion
+from raxalign.grid.trial import Trial
 from raxalign.search.journal import PointOutcome, StudyRun
+from raxalign.values.results import dev_scores
 
 PAUSE = 10.0
 """Seconds between two looks at an object store of a driver that has nothing to report."""

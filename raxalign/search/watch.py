@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from raxalign.plan.plan import Plan
-from raxalign.plan.stage import Stage
-from raxalign.plan.study import Study
+from raxalign.grid.plan import Plan
+from raxalign.grid.stage import Stage
+from raxalign.grid.study import Study
 from raxalign.store.storage import Storage
 from raxalign.train.runtime import Moment
 

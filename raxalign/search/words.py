@@ -11,17 +11,17 @@ from typing import Any
 
 from raxalign.analysis.cells import Cell, Value
 from raxalign.errors import RaxalignError
-from raxalign.plan.estimates import duration
-from raxalign.plan.load import Opened
-from raxalign.plan.plan import Plan
-from raxalign.plan.study import Study, StudyRecord, Tried
-from raxalign.plan.trial import plain
-from raxalign.plan.values.comparisons import baseline_cells
-from raxalign.plan.values.numbers import NumberFormat
-from raxalign.plan.values.results import dev_scores, rows
-from raxalign.plan.values.scoreboard import Scoreboard
+from raxalign.grid.estimates import duration
+from raxalign.grid.load import Opened
+from raxalign.grid.plan import Plan
+from raxalign.grid.study import Study, StudyRecord, Tried
+from raxalign.grid.trial import plain
 from raxalign.printing import counted
 from raxalign.store.storage import Storage
+from raxalign.values.comparisons import baseline_cells
+from raxalign.values.numbers import NumberFormat
+from raxalign.values.results import dev_scores, rows
+from raxalign.values.scoreboard import Scoreboard
 
 
 def confirmed(opened: Opened, seeds: int) -> Opened:

@@ -13,23 +13,23 @@ from typing import Any, Literal
 
 from raxalign.catalog import catalog
 from raxalign.caveats import Caveats
-from raxalign.config.grid import Grid
-from raxalign.config.options import read_options
-from raxalign.config.specs import CorpusSettings, PairsSpec, Spec, Split
 from raxalign.corpora.text.bitext import TooShort
 from raxalign.corpora.text.dataset import check_whole, read_metadata
 from raxalign.encoders.models.aligned import SentenceUse
 from raxalign.errors import DataError, DependencyError, RaxalignError
+from raxalign.grid.expansion.data import SharedStages
+from raxalign.grid.expansion.identity import Identity
+from raxalign.grid.expansion.tasks import TrialInputs
+from raxalign.grid.file import Grid
+from raxalign.grid.options import read_options
+from raxalign.grid.plan import Plan
+from raxalign.grid.specs import CorpusSettings, PairsSpec, Spec, Split
+from raxalign.grid.stage import Stage
 from raxalign.languages import language, same_language
 from raxalign.options.params import BaseParams
 from raxalign.options.run import Precision, RunConfig
 from raxalign.options.sources import LocalFile, looked_up
 from raxalign.pairing.build import WordPairs
-from raxalign.plan.expansion.data import SharedStages
-from raxalign.plan.expansion.identity import Identity
-from raxalign.plan.expansion.tasks import TrialInputs
-from raxalign.plan.plan import Plan
-from raxalign.plan.stage import Stage
 from raxalign.single.model_card import Card, Origin
 from raxalign.single.place import (
     OutFolder,

@@ -13,24 +13,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from raxalign.config.lock import Lock
-from raxalign.config.options import read_options
-from raxalign.config.specs import TaskSpec
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import RaxalignError
+from raxalign.grid.checks import LocalData
+from raxalign.grid.expansion.data import SharedStages
+from raxalign.grid.expansion.identity import Identity
+from raxalign.grid.expansion.tasks import TaskStages, TrialInputs
+from raxalign.grid.load import Opened
+from raxalign.grid.lock import Lock
+from raxalign.grid.options import read_options
+from raxalign.grid.plan import Plan
+from raxalign.grid.specs import TaskSpec
+from raxalign.grid.stage import Stage
+from raxalign.grid.trial import Trial
 from raxalign.methods.base import Effect
 from raxalign.options.run import Precision
 from raxalign.options.sources import LocalFile
-from raxalign.plan.checks import LocalData
-from raxalign.plan.expansion.data import SharedStages
-from raxalign.plan.expansion.identity import Identity
-from raxalign.plan.expansion.tasks import TaskStages, TrialInputs
-from raxalign.plan.load import Opened
-from raxalign.plan.plan import Plan
-from raxalign.plan.stage import Stage
-from raxalign.plan.trial import Trial
-from raxalign.plan.values.results import rows
-from raxalign.plan.values.retention import made_again
 from raxalign.single.place import (
     OutFolder,
     announced,
@@ -39,6 +37,8 @@ from raxalign.single.place import (
     silent,
 )
 from raxalign.stages import Workshop
+from raxalign.values.results import rows
+from raxalign.values.retention import made_again
 
 GIVEN = "given"  # the method's name of an encoder that was aligned elsewhere
 

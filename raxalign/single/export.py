@@ -17,16 +17,16 @@ from raxalign.encoders.models.sentence_config import SentenceConfig
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError, TransientError
-from raxalign.plan.plan import Plan
-from raxalign.plan.stored import StoredPlans
-from raxalign.plan.trial import Trial
-from raxalign.plan.values.results import read_records, remarks
-from raxalign.plan.values.retention import again
-from raxalign.plan.values.scoreboard import Lacking
+from raxalign.grid.plan import Plan
+from raxalign.grid.stored import StoredPlans
+from raxalign.grid.trial import Trial
 from raxalign.single.model_card import Card, CardScore, Origin
 from raxalign.single.place import OutFolder, runtime, silent
 from raxalign.stages import Workshop
 from raxalign.store.storage import Storage
+from raxalign.values.results import read_records, remarks
+from raxalign.values.retention import again
+from raxalign.values.scoreboard import Lacking
 
 _LOG_IN = "Log in with `hf auth login`, or set HF_TOKEN, with a token that may write"
 _OF_NOBODY = {".gitattributes"}  # the hub puts it into each repository

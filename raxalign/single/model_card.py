@@ -19,19 +19,19 @@ from raxalign.encoders.models.loading import MODULES
 from raxalign.languages import language, spellings
 from raxalign.measured import spoken
 from raxalign.options.run import BasePrecision, Precision
-from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared, comparisons
-from raxalign.plan.values.predictions import Predictions
-from raxalign.plan.values.results import rows
-from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.printing import masked
 from raxalign.provenance import versions
+from raxalign.values.comparisons import ONE_BY_ONE, Compared, comparisons
+from raxalign.values.predictions import Predictions
+from raxalign.values.results import rows
+from raxalign.values.scoreboard import Scoreboard
 
 if TYPE_CHECKING:
     from huggingface_hub import EvalResult
 
     from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.plan.plan import Plan
-    from raxalign.plan.trial import Trial
+    from raxalign.grid.plan import Plan
+    from raxalign.grid.trial import Trial
     from raxalign.store.ledger import Ledger
 
 

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, ClassVar, get_args
 
 from raxalign.catalog import catalog
-from raxalign.config.options import read_options
-from raxalign.config.specs import Spec
 from raxalign.errors import DataError, RaxalignError, ResourceError, StorageError
+from raxalign.grid.options import read_options
+from raxalign.grid.specs import Spec
+from raxalign.grid.stage import Stage
 from raxalign.lazy import torch
 from raxalign.options.run import Precision, RunConfig, effective
-from raxalign.plan.stage import Stage
 from raxalign.store.artifacts import as_umask_says
 from raxalign.store.storage import Storage
 from raxalign.train.devices import computes

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import raxalign
 from raxalign.catalog import catalog
-from raxalign.config.search import Space
 from raxalign.errors import RaxalignError, StorageError
+from raxalign.grid.search import Space
 
 _FIRST = ("quickstart", "paper", "mine", "unseen", "sets", "layers")
 FOLDERS = {"method": "methods", "task": "tasks", "corpus": "corpora"}

@@ -23,6 +23,8 @@ from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.pieces import Pieces, write_pieces
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import parse_layers
+from raxalign.grid.expansion.data import SharedStages
+from raxalign.grid.stage import Stage
 from raxalign.methods.base import MethodInputs
 from raxalign.pairing.aligners.base import AlignerInputs
 from raxalign.pairing.build import (
@@ -30,8 +32,6 @@ from raxalign.pairing.build import (
     build_seen,
     slice_training,
 )
-from raxalign.plan.expansion.data import SharedStages
-from raxalign.plan.stage import Stage
 from raxalign.stages.workshop import Workshop
 from raxalign.train.objective import Objective, RowOrder
 from raxalign.train.options import TrainSettings

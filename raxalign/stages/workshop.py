@@ -23,12 +23,12 @@ from raxalign.corpora.text.words import ESCAPES
 from raxalign.encoders.base import Encoder, EncoderInputs
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import DataError, LeaseLost, RaxalignError, StorageError, TransientError
+from raxalign.grid.plan import Plan
+from raxalign.grid.stage import Stage
 from raxalign.languages import labels_with
 from raxalign.measured import Measured
 from raxalign.options.run import BasePrecision, Precision
 from raxalign.options.sources import LocalFile, Source
-from raxalign.plan.plan import Plan
-from raxalign.plan.stage import Stage
 from raxalign.printing import to_stderr
 from raxalign.provenance import machine, versions
 from raxalign.search.watch import Watched

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from raxalign.plan.plan import Plan
-from raxalign.plan.stage import Stage
-from raxalign.plan.trial import Trial
+from raxalign.grid.plan import Plan
+from raxalign.grid.stage import Stage
+from raxalign.grid.trial import Trial
 from raxalign.sweep.job import Advance
 from raxalign.sweep.order import SweepJob
 

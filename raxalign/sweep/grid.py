@@ -17,15 +17,14 @@ from types import FrameType
 from typing import TypeVar
 
 from raxalign.errors import RaxalignError, StorageError
+from raxalign.grid.checks import LocalData
+from raxalign.grid.estimates import volume
+from raxalign.grid.load import Opened
+from raxalign.grid.plan import Plan
+from raxalign.grid.stored import StoredPlans
+from raxalign.grid.study import Study
+from raxalign.grid.trial import Trial
 from raxalign.options.run import Keep
-from raxalign.plan.checks import LocalData
-from raxalign.plan.estimates import volume
-from raxalign.plan.load import Opened
-from raxalign.plan.plan import Plan
-from raxalign.plan.stored import StoredPlans
-from raxalign.plan.study import Study
-from raxalign.plan.trial import Trial
-from raxalign.plan.values.retention import Keeping, below, made_again
 from raxalign.printing import counted, lasting, to_stderr
 from raxalign.store.alive import discard, endings, maker_name
 from raxalign.store.storage import Storage
@@ -33,6 +32,7 @@ from raxalign.sweep.events import Began, Event, Hear, JobEnded, Over, Planned
 from raxalign.sweep.job import Job
 from raxalign.sweep.progress import Progress
 from raxalign.sweep.tracker import TrackedGrid
+from raxalign.values.retention import Keeping, below, made_again
 
 
 class Keeper:

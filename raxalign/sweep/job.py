@@ -23,10 +23,10 @@ from pydantic import AllowInfNan
 
 from raxalign.catalog import Catalog
 from raxalign.errors import StorageError
+from raxalign.grid.plan import Plan
+from raxalign.grid.stored import StoredPlans
 from raxalign.lazy import torch
 from raxalign.options.run import Checkpointing
-from raxalign.plan.plan import Plan
-from raxalign.plan.stored import StoredPlans
 from raxalign.printing import lasting, masked
 from raxalign.stages import Workshop
 from raxalign.store.disk import Cache

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import ClassVar
 
-from raxalign.plan.estimates import Forecast
-from raxalign.plan.plan import Plan
-from raxalign.plan.trial import Trial
+from raxalign.grid.estimates import Forecast
+from raxalign.grid.plan import Plan
+from raxalign.grid.trial import Trial
 
 _MODELS = ("encoder", "aligned", "tuned", "evaluation")  # stages that are made with an encoder
 

@@ -15,17 +15,17 @@ from rich.table import Table
 from rich.text import Text
 
 from raxalign.catalog import Catalog
-from raxalign.plan.estimates import roughly
-from raxalign.plan.plan import Plan
-from raxalign.plan.stage import Stage
-from raxalign.plan.trial import Trial
-from raxalign.plan.values.results import HARDLY, DevMean, remarks
+from raxalign.grid.estimates import roughly
+from raxalign.grid.plan import Plan
+from raxalign.grid.stage import Stage
+from raxalign.grid.trial import Trial
 from raxalign.printing import counted, printable
 from raxalign.store.ledger import Ledger
 from raxalign.sweep import events
 from raxalign.sweep.job import Advance
 from raxalign.sweep.order import SweepJob
 from raxalign.train.runtime import TOKENS
+from raxalign.values.results import HARDLY, DevMean, remarks
 
 _MANY = 300  # jobs: with more of them left, chains hardly matter and are not followed
 

@@ -21,11 +21,11 @@ from ray.tune.schedulers import FIFOScheduler
 from ray.tune.search import Searcher
 
 from raxalign.errors import ResourceError, StorageError
-from raxalign.plan.estimates import Times
-from raxalign.plan.plan import Plan
-from raxalign.plan.stage import Stage
-from raxalign.plan.stored import StoredPlans
-from raxalign.plan.trial import Trial
+from raxalign.grid.estimates import Times
+from raxalign.grid.plan import Plan
+from raxalign.grid.stage import Stage
+from raxalign.grid.stored import StoredPlans
+from raxalign.grid.trial import Trial
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.sweep import events
 from raxalign.sweep.cluster import Room, joined, require_daemons

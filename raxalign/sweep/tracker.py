@@ -11,10 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from raxalign.errors import LeaseLost
-from raxalign.plan.load import Opened
-from raxalign.plan.plan import Plan
-from raxalign.plan.study import Study, Suggestion
-from raxalign.plan.trial import Trial
+from raxalign.grid.load import Opened
+from raxalign.grid.plan import Plan
+from raxalign.grid.study import Study, Suggestion
+from raxalign.grid.trial import Trial
 from raxalign.printing import are, counted, masked, to_stderr
 from raxalign.store.key import digest
 from raxalign.sweep.events import Began, Event, JobEnded

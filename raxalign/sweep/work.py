@@ -24,7 +24,7 @@ from ray.util.placement_group import (
 
 from raxalign.catalog import PluginFault
 from raxalign.errors import LeaseLost, RaxalignError, ResourceError, TransientError
-from raxalign.plan.plan import Plan
+from raxalign.grid.plan import Plan
 from raxalign.search.watch import Watched
 from raxalign.stages import Workshop
 from raxalign.stages.checkpoints import Checkpoints

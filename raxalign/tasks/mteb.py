@@ -22,7 +22,6 @@ from pydantic import Field
 
 from raxalign.arrays import Floats
 from raxalign.catalog import PluginFile
-from raxalign.config.trust import require_trust
 from raxalign.corpora.readers.hub import hub_error
 from raxalign.corpora.readers.repository import first_line
 from raxalign.corpora.text.words import tokenize, within_text
@@ -45,6 +44,7 @@ from raxalign.tasks.vectors.frame import (
     direction_of,
     with_directions,
 )
+from raxalign.trust import require_trust
 
 if TYPE_CHECKING:
     import torch

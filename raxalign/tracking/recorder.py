@@ -23,16 +23,16 @@ from typing import Any
 
 from raxalign.analysis.cells import Cell
 from raxalign.errors import DamagedArtifact
-from raxalign.plan.plan import Plan
-from raxalign.plan.trial import Trial
-from raxalign.plan.values.comparisons import Compared, comparisons
-from raxalign.plan.values.results import rows, with_added
-from raxalign.plan.values.scoreboard import Scoreboard
+from raxalign.grid.plan import Plan
+from raxalign.grid.trial import Trial
 from raxalign.printing import masked
 from raxalign.store.lease import Held
 from raxalign.store.spool import Spool
 from raxalign.tracking.client import Target
 from raxalign.tracking.runs import Page, PlanRuns, Run
+from raxalign.values.comparisons import Compared, comparisons
+from raxalign.values.results import rows, with_added
+from raxalign.values.scoreboard import Scoreboard
 
 BATCH = 900  # MLflow takes at most 1,000 entries in one request
 KEY, _KIND, PARENT = "raxalign.key", "raxalign.kind", "mlflow.parentRunId"

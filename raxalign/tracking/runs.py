@@ -12,14 +12,14 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from raxalign.analysis.cells import Cell, Name
-from raxalign.config.axes import Axis
-from raxalign.plan.plan import Plan
-from raxalign.plan.trial import Trial
-from raxalign.plan.values.comparisons import Compared
-from raxalign.plan.values.results import metric_name, trial_rows
-from raxalign.plan.values.scoreboard import Scoreboard
+from raxalign.grid.plan import Plan
+from raxalign.grid.trial import Trial
+from raxalign.options.axes import Axis
 from raxalign.provenance import versions
 from raxalign.store.key import digest
+from raxalign.values.comparisons import Compared
+from raxalign.values.results import metric_name, trial_rows
+from raxalign.values.scoreboard import Scoreboard
 
 CELLS, TRIALS = "cells", "trials"
 """The keys of the views."""

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from raxalign.analysis.significance import Comparison, Interval, Runs
 from raxalign.pairing.gold import LinkCounts
-from raxalign.plan.values.predictions import samples_of
 from raxalign.tasks.classifiers.task import ClassificationTask, macro_f1
 from raxalign.tasks.dictionary_retrieval import DictionaryRetrieval
 from raxalign.tasks.mlqa import Mlqa
@@ -17,6 +16,7 @@ from raxalign.tasks.representation import Representation
 from raxalign.tasks.retrieval import Retrieval
 from raxalign.tasks.word_alignment import WordAlignment
 from raxalign.tasks.xnli import Xnli
+from raxalign.values.predictions import samples_of
 
 labels = st.lists(
     st.tuples(st.sampled_from("abcd"), st.sampled_from("abcd")), min_size=3, max_size=3

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from raxalign.config.grid import Grid, load
 from raxalign.errors import GridError
+from raxalign.grid.file import Grid, load
 
 
 @pytest.fixture

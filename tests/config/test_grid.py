@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from raxalign.config.grid import load
-from raxalign.config.specs import CorpusSettings, Split
-from raxalign.config.yaml_file import Faults, written
+from raxalign.grid.file import load
+from raxalign.grid.specs import CorpusSettings, Split
+from raxalign.grid.yaml_file import Faults, written
 from tests.config.small import PARTS, SMALL, change
 
 GRIDS = Path(__file__).parents[2] / "grids"

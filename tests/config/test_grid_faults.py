@@ -2,8 +2,8 @@
 
 import pytest
 
-from raxalign.config.grid import KEYS
 from raxalign.errors import GridError
+from raxalign.grid.file import KEYS
 from tests.config.small import PARTS, SMALL, cases, change
 
 

@@ -1,7 +1,7 @@
 import pytest
 
-from raxalign.config.lock import Lock
 from raxalign.errors import DataError, StorageError
+from raxalign.grid.lock import Lock
 
 
 def test_what_is_saved_is_read_again_beside_the_grid(tmp_path):

@@ -5,9 +5,9 @@ from typing import get_args
 import pytest
 
 from raxalign.cli import _options
-from raxalign.config import specs
-from raxalign.config.options import read_options
 from raxalign.errors import RaxalignError
+from raxalign.grid import specs
+from raxalign.grid.options import read_options
 from raxalign.options import run as run_config
 
 MAPPING = "codes: '{nl nld' is not a YAML .*mappings {name: value}"

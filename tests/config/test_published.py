@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from raxalign.catalog import catalog
-from raxalign.config import published
-from raxalign.config.grid import load
-from raxalign.config.published import Publication, names
 from raxalign.errors import GridError
+from raxalign.grid import published
+from raxalign.grid.file import load
+from raxalign.grid.published import Publication, names
 from raxalign.options.params import removed_options
 from tests.grids import write_grid
 

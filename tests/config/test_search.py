@@ -2,8 +2,8 @@
 
 import pytest
 
-from raxalign.config.search import Space
 from raxalign.errors import RaxalignError
+from raxalign.grid.search import Space
 from tests.config.small import SMALL, cases, change
 
 FINETUNE = (

@@ -10,11 +10,11 @@ import tty
 
 import pytest
 
-from raxalign.config import trust
-from raxalign.config.grid import load
-from raxalign.config.trust import TRUST
+from raxalign import trust
 from raxalign.errors import RaxalignError
-from raxalign.plan.load import open_grid
+from raxalign.grid.file import load
+from raxalign.grid.load import open_grid
+from raxalign.trust import TRUST
 from tests.grids import write_grid
 from tests.test_cli import run  # noqa: F401 - a fixture
 from tests.test_plugins import grid_with, my_method

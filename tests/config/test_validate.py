@@ -7,8 +7,8 @@ import pytest
 from pydantic import Field, ValidationError, model_validator
 
 from raxalign.catalog import catalog
-from raxalign.config._validate import validate
-from raxalign.config.yaml_file import Faults
+from raxalign.grid._validate import validate
+from raxalign.grid.yaml_file import Faults
 from raxalign.options.params import LATER, BaseParams, Removed, removed_options
 from raxalign.options.sources import DataPath
 

@@ -1,7 +1,7 @@
 import pytest
 
-from raxalign.config.yaml_file import Faults
 from raxalign.errors import GridError
+from raxalign.grid.yaml_file import Faults
 
 
 def tree(text, *, sound=True):

@@ -7,7 +7,6 @@ import hashlib
 
 import pytest
 
-from raxalign.config.lock import Lock
 from raxalign.corpora.base import CorpusInputs
 from raxalign.corpora.opus import Opus
 from raxalign.corpora.readers.hub import HubRows, load_rows
@@ -15,7 +14,8 @@ from raxalign.corpora.readers.repository import Repository, patiently
 from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.transformer import Transformer
 from raxalign.errors import DataError, TransientError
-from raxalign.plan.load import open_grid, remotes
+from raxalign.grid.load import open_grid, remotes
+from raxalign.grid.lock import Lock
 from tests.hub_material import BERT, OLD_BERT, XNLI, europarl_zip, fill
 from tests.hub_server import Fault, serving
 

@@ -20,13 +20,13 @@ from unittest.mock import patch
 import pytest
 
 from raxalign import cli
-from raxalign.plan.load import open_grid
-from raxalign.plan.plan import Plan
-from raxalign.plan.trial import Trial
-from raxalign.plan.values.results import rows
+from raxalign.grid.load import open_grid
+from raxalign.grid.plan import Plan
+from raxalign.grid.trial import Trial
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 from raxalign.tracking.client import Client
+from raxalign.values.results import rows
 
 LIMIT = 600.0  # seconds after which a run hangs: on two busy cores some take four minutes
 TOKEN = {"RAY_AUTH_MODE": "token"}
@@ -213,7 +213,7 @@ def without_ray(site: Site) -> list[str]:
 
 def attempted(plan: Plan, storage: Storage) -> dict[str, str]:
     """Run trials likewise; returns the messages of those that failed, by their keys."""
-    from raxalign.plan.stored import StoredPlans
+    from raxalign.grid.stored import StoredPlans
     from raxalign.sweep.job import Job
     from raxalign.sweep.work import attempt
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from raxalign.plan.load import open_grid
+from raxalign.grid.load import open_grid
 from tests.e2e.runs import Site, undisturbed
 from tests.hub_material import BERT, LANGS, OLD_BERT, XNLI, bert_files, fill, xnli_files
 from tests.hub_server import HubServer, serving

@@ -8,15 +8,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from raxalign.config.grid import load
 from raxalign.corpora.readers.hub import HubRows
 from raxalign.encoders.models.hub import HubEncoder
-from raxalign.plan.load import open_grid, remotes
-from raxalign.plan.plan import Plan
-from raxalign.plan.values.results import rows
+from raxalign.grid.file import load
+from raxalign.grid.load import open_grid, remotes
+from raxalign.grid.plan import Plan
 from raxalign.stages import Workshop
 from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime
+from raxalign.values.results import rows
 from tests.e2e.runs import Site
 from tests.every import in_turn, one_of_each
 from tests.hub_server import HubServer, serving

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from raxalign.plan.trial import Trial
+from raxalign.grid.trial import Trial
 from raxalign.store.disk import Files
 from raxalign.store.files import files_of
 from raxalign.store.spool import Spool

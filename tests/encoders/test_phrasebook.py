@@ -5,11 +5,11 @@ made.
 import hashlib
 import json
 
-from raxalign.config.grid import load
 from raxalign.corpora.phrasebook import LANGS, read, sentences
 from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.phrasebook import FOLDER, Phrasebook
-from raxalign.plan.expansion.expand import expand
+from raxalign.grid.expansion.expand import expand
+from raxalign.grid.file import load
 from tests.golden import grid
 
 MOST_BYTES = 2_000_000

@@ -18,7 +18,6 @@ import torch
 
 from raxalign.catalog import catalog
 from raxalign.caveats import Caveats
-from raxalign.config.grid import load
 from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.static import (
@@ -32,14 +31,15 @@ from raxalign.encoders.models.static import (
 from raxalign.encoders.models.transforms import Affine, Transform
 from raxalign.encoders.static import Static
 from raxalign.errors import DataError, RaxalignError
-from raxalign.plan.expansion.expand import expand
-from raxalign.plan.plan import Plan
-from raxalign.plan.values.results import rows
+from raxalign.grid.expansion.expand import expand
+from raxalign.grid.file import load
+from raxalign.grid.plan import Plan
 from raxalign.stages import Workshop
 from raxalign.store.storage import Storage
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.dictionary_retrieval import DictionaryRetrieval
 from raxalign.train.runtime import Runtime
+from raxalign.values.results import rows
 from tests.methods.contract import LANGUAGES, SIZE, asked_for, make, vectors
 from tests.methods.toy import toy_inputs, toy_rows
 from tests.methods.toy import write_text as write_words

@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from raxalign.config.grid import load
-from raxalign.config.lock import Lock
 from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.models.hub import cached_config, hub_call
 from raxalign.encoders.models.transformer import TransformerEncoder
@@ -19,8 +17,10 @@ from raxalign.encoders.scratch import Scratch
 from raxalign.encoders.static import Static
 from raxalign.encoders.transformer import Transformer
 from raxalign.errors import DataError, TransientError
+from raxalign.grid.file import load
+from raxalign.grid.load import open_grid
+from raxalign.grid.lock import Lock
 from raxalign.options.sources import LocalFile, RemoteData
-from raxalign.plan.load import open_grid
 from tests.grids import write_grid
 from tests.single.loopback_hub import COMMIT, hub_in_use, use_hub
 from tests.tiny import tiny_bert

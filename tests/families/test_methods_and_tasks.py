@@ -17,7 +17,7 @@ import torch
 from raxalign.catalog import catalog
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import RaxalignError
-from raxalign.plan.load import open_grid
+from raxalign.grid.load import open_grid
 from raxalign.single.evaluate import EvaluateRequest
 from raxalign.train.runtime import Runtime
 from tests.every import EVERY

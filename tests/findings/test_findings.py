@@ -23,10 +23,10 @@ from raxalign.analysis.power import Assumed, Design
 from raxalign.analysis.significance import ContrastTest, Runs
 from raxalign.corpora.base import CorpusInputs
 from raxalign.corpora.phrasebook import PhrasebookCorpus
-from raxalign.plan.estimates import Times, duration
-from raxalign.plan.load import Opened
-from raxalign.plan.values.comparisons import comparisons
-from raxalign.plan.values.results import rows
+from raxalign.grid.estimates import Times, duration
+from raxalign.grid.load import Opened
+from raxalign.values.comparisons import comparisons
+from raxalign.values.results import rows
 from tests.grids import write_grid
 from tests.ledgers import made_up
 from tests.ran import ran

@@ -26,7 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, NoReturn
 
-from raxalign.plan.stored import StoredPlans
+from raxalign.grid.stored import StoredPlans
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import Job
 from tests.e2e.runs import Site

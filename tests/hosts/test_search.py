@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from raxalign.plan.study import Study, StudyRecord
+from raxalign.grid.study import Study, StudyRecord
 from raxalign.store.storage import Storage
 from tests.e2e.runs import LIMIT, Site, kill_all, wait_for
 from tests.hosts.cluster import HEAD

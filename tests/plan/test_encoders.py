@@ -7,14 +7,14 @@ import struct
 
 import pytest
 
-from raxalign.config.grid import load
 from raxalign.encoders.models.folder import folder_has_head, has_head, weight_headers
 from raxalign.encoders.models.sentence_config import SentenceConfig
 from raxalign.errors import DataError, GridError, RaxalignError
+from raxalign.grid.expansion.expand import expand
+from raxalign.grid.expansion.identity import Identity
+from raxalign.grid.file import load
+from raxalign.grid.load import open_grid
 from raxalign.inspect.doctor import examine
-from raxalign.plan.expansion.expand import expand
-from raxalign.plan.expansion.identity import Identity
-from raxalign.plan.load import open_grid
 from raxalign.single.evaluate import EvaluateRequest
 from tests.grids import of_kind, write_grid
 from tests.tiny import tiny_bert

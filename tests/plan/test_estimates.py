@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from raxalign.encoders.models.folder import config_footprint, footprint_of
+from raxalign.grid.estimates import Forecast, Times, duration, roughly
+from raxalign.grid.load import open_grid
 from raxalign.inspect.plans import Disk, PlanView, Stock
-from raxalign.plan.estimates import Forecast, Times, duration, roughly
-from raxalign.plan.load import open_grid
-from raxalign.plan.values.retention import weights_of
 from raxalign.store.artifacts import Manifest
 from raxalign.store.storage import Tombstone
+from raxalign.values.retention import weights_of
 from tests.grids import small_plan, write_grid
 from tests.ledgers import made_up
 

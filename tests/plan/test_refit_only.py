@@ -8,7 +8,7 @@ import pytest
 
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import RaxalignError
-from raxalign.plan.stored import StoredPlans
+from raxalign.grid.stored import StoredPlans
 from raxalign.single.export import export_trial, find
 from raxalign.stages import Workshop
 from raxalign.store.artifacts import ArtifactStore

@@ -3,7 +3,7 @@
 import pytest
 
 from raxalign.errors import RaxalignError
-from raxalign.plan.load import select
+from raxalign.grid.load import select
 from tests.grids import small_plan
 
 

@@ -10,11 +10,11 @@ import pytest
 
 from raxalign import catalog as catalog_module
 from raxalign.errors import StorageError
+from raxalign.grid import metrics
+from raxalign.grid.load import open_grid
+from raxalign.grid.plan import Plan
+from raxalign.grid.stored import StoredPlans
 from raxalign.inspect.garbage import unfinished
-from raxalign.plan import metrics
-from raxalign.plan.load import open_grid
-from raxalign.plan.plan import Plan
-from raxalign.plan.stored import StoredPlans
 from raxalign.stages import Workshop
 from raxalign.store.files import files_of
 from raxalign.store.storage import Storage

@@ -5,14 +5,14 @@ key.
 import pytest
 
 from raxalign.catalog import catalog
-from raxalign.config.grid import load
 from raxalign.errors import GridError
+from raxalign.grid.expansion.expand import expand
+from raxalign.grid.expansion.identity import Identity
+from raxalign.grid.file import load
+from raxalign.grid.plan import Plan, meet
 from raxalign.inspect.plans import PlanView
 from raxalign.methods.base import Acts
 from raxalign.options.run import RunConfig
-from raxalign.plan.expansion.expand import expand
-from raxalign.plan.expansion.identity import Identity
-from raxalign.plan.plan import Plan, meet
 from raxalign.store.storage import Storage
 from raxalign.tasks.base import Reads
 from tests.grids import small_plan, write_grid

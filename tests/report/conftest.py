@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from raxalign.plan.values.scoreboard import Scoreboard
+from raxalign.values.scoreboard import Scoreboard
 from tests.report.material import leave_undrawn, results_of, with_tests, write
 
 

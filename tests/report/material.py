@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from raxalign.catalog import catalog
-from raxalign.plan.values.comparisons import comparisons
-from raxalign.plan.values.results import rows
-from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.compose import ReportOptions, write_report
 from raxalign.report.document import Part, Share, Table
 from raxalign.report.sections.base import Material, Measure
 from raxalign.report.sections.published import paper_part
+from raxalign.values.comparisons import comparisons
+from raxalign.values.results import rows
+from raxalign.values.scoreboard import Scoreboard
 
 NOWHERE = Path("no such folder")
 

@@ -18,15 +18,15 @@ from raxalign.analysis.cells import Value
 from raxalign.corpora.phrasebook import links, sentences
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.errors import DamagedArtifact
-from raxalign.plan.load import Opened, open_grid
-from raxalign.plan.trial import Trial
-from raxalign.plan.values.scoreboard import Scoreboard
+from raxalign.grid.load import Opened, open_grid
+from raxalign.grid.trial import Trial
 from raxalign.report.document import Entry, Table
 from raxalign.report.sections.base import Fill, Measure, StoredPredictions
 from raxalign.report.sections.word_retrieval import pivot_tags, training_counts
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
+from raxalign.values.scoreboard import Scoreboard
 from tests.grids import write_grid
 from tests.ledgers import made_up
 from tests.report.material import part, published, results_of, section, share, with_tests, write

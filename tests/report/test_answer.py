@@ -6,11 +6,11 @@ import pytest
 
 from raxalign.analysis.power import LanguageSample
 from raxalign.analysis.significance import Comparison, Runs
-from raxalign.plan.load import open_grid
-from raxalign.plan.plan import Plan
-from raxalign.plan.values.comparisons import NO_PREDICTIONS, Compared, Verdict, comparisons
-from raxalign.plan.values.scoreboard import Scoreboard
+from raxalign.grid.load import open_grid
+from raxalign.grid.plan import Plan
 from raxalign.report.answer import answer, stored_answer
+from raxalign.values.comparisons import NO_PREDICTIONS, Compared, Verdict, comparisons
+from raxalign.values.scoreboard import Scoreboard
 from tests.grids import small_plan, write_grid
 from tests.report.material import results_of, share
 

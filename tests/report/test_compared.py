@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from raxalign.plan.values.comparisons import comparisons
 from raxalign.report.compared import ComparisonTables, Ranking, all_pairs
+from raxalign.values.comparisons import comparisons
 from tests.ledgers import made_up
 from tests.report.material import results_of, share, with_tests
 

@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 import pytest
 
 from raxalign.catalog import FOLDERS, catalog
-from raxalign.config._validate import key_names
-from raxalign.config.grid import KEYS, load
-from raxalign.config.published import Publication, PublishedTable, names
-from raxalign.config.specs import CorpusSettings, PairsSettings
 from raxalign.corpora.base import CorpusInputs
 from raxalign.errors import RaxalignError
+from raxalign.grid._validate import key_names
+from raxalign.grid.file import KEYS, load
+from raxalign.grid.load import open_grid
+from raxalign.grid.published import Publication, PublishedTable, names
+from raxalign.grid.specs import CorpusSettings, PairsSettings
 from raxalign.inspect.catalogue import PAGES, TRAINING, as_markdown, describe
 from raxalign.options.run import RunConfig
-from raxalign.plan.load import open_grid
 from raxalign.report.compose import cited, entries, references
 from raxalign.report.document import Document, Entry, Line, Part, Table, tex
 from raxalign.version import VERSION

@@ -8,8 +8,8 @@ import pytest
 
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
+from raxalign.grid.load import open_grid
 from raxalign.inspect.encoder import BROKEN, DIFFERENT, HEALTHY, examine_encoder, piece_kind
-from raxalign.plan.load import open_grid
 from tests.families.catalogue import FAMILIES, build
 from tests.grids import write_grid
 from tests.tiny import tiny_bert

@@ -13,14 +13,14 @@ import pyarrow as pa
 import pytest
 
 from raxalign.errors import RaxalignError
-from raxalign.plan.load import Opened
-from raxalign.plan.plan import Plan
-from raxalign.plan.trial import Trial
-from raxalign.plan.values.scoreboard import Scoreboard
+from raxalign.grid.load import Opened
+from raxalign.grid.plan import Plan
+from raxalign.grid.trial import Trial
 from raxalign.report.document import Table
 from raxalign.report.drawing import Heat, Panel, Series, colour_of, draw, marker_of, opened_canvas
 from raxalign.report.sections.token_translation import curves_over, sample_tables
 from raxalign.store.ledger import Ledger
+from raxalign.values.scoreboard import Scoreboard
 from tests.ledgers import made_up
 from tests.report.material import part, results_of, section
 from tests.report.test_published_tables import row

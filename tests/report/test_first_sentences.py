@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from raxalign.plan.load import Opened
-from raxalign.plan.trial import Trial
+from raxalign.grid.load import Opened
+from raxalign.grid.trial import Trial
 from raxalign.report.answer import stored_answer
 from raxalign.store.ledger import Ledger
 from tests.ledgers import made_up, score

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from raxalign.errors import RaxalignError
+from raxalign.grid.load import open_grid
+from raxalign.grid.stored import StoredPlans
 from raxalign.inspect import garbage as module
 from raxalign.inspect.garbage import collect
-from raxalign.plan.load import open_grid
-from raxalign.plan.stored import StoredPlans
 from raxalign.store.alive import maker_name
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.files import files_of

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from raxalign.errors import RaxalignError
+from raxalign.grid.stored import StoredPlans
 from raxalign.inspect.diff import ComparedSide, Differences
 from raxalign.inspect.show import KeyMatch
 from raxalign.methods.rotation import Rotation
-from raxalign.plan.stored import StoredPlans
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool

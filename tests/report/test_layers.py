@@ -5,8 +5,8 @@ original encoder's value by construction, and correlations with transfer.
 import pyarrow as pa
 import pytest
 
-from raxalign.plan.values.predictions import Predictions
 from raxalign.report.sections.layers import _Profile
+from raxalign.values.predictions import Predictions
 from tests.ledgers import made_up
 from tests.report.material import results_of, share, with_tests
 

@@ -12,11 +12,11 @@ from raxalign.analysis.cells import Cell, Value
 from raxalign.analysis.significance import Comparison, Interval, Runs
 from raxalign.cli import app
 from raxalign.measured import share as share_of
-from raxalign.plan.values.comparisons import ONE_BY_ONE, Compared
-from raxalign.plan.values.numbers import NumberFormat
 from raxalign.report.drawing import Panel, Series, opened_canvas
 from raxalign.report.sections.own_tables import difference_text
 from raxalign.report.tables import short_tables
+from raxalign.values.comparisons import ONE_BY_ONE, Compared
+from raxalign.values.numbers import NumberFormat
 from tests.ledgers import made_up
 from tests.report.material import own_table, results_of, share, with_tests
 

@@ -11,15 +11,13 @@ from typer.testing import CliRunner
 from raxalign.analysis.cells import Cell
 from raxalign.cli import app
 from raxalign.errors import RaxalignError
+from raxalign.grid.load import open_grid
+from raxalign.grid.plan import Plan
+from raxalign.grid.trial import Trial, Untouched
 from raxalign.inspect.doctor import _devices
 from raxalign.inspect.plans import PlanView
 from raxalign.inspect.status import Status
 from raxalign.options.run import RunConfig
-from raxalign.plan.load import open_grid
-from raxalign.plan.plan import Plan
-from raxalign.plan.trial import Trial, Untouched
-from raxalign.plan.values.results import rows
-from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.compose import compose
 from raxalign.report.tables import blocks, short_tables
 from raxalign.search.words import confirmed
@@ -27,6 +25,8 @@ from raxalign.stages import Workshop
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
+from raxalign.values.results import rows
+from raxalign.values.scoreboard import Scoreboard
 from tests.grids import of_kind, small_plan, write_grid
 from tests.ledgers import fill_all, made_up
 from tests.report.material import part, published

@@ -7,14 +7,14 @@ import pytest
 
 from raxalign.analysis.cells import Value
 from raxalign.analysis.significance import Interval
-from raxalign.config.published import Publication
-from raxalign.plan.plan import Plan
-from raxalign.plan.trial import Trial
-from raxalign.plan.values.comparisons import Compared
-from raxalign.plan.values.scoreboard import Scoreboard
+from raxalign.grid.plan import Plan
+from raxalign.grid.published import Publication
+from raxalign.grid.trial import Trial
 from raxalign.report.matching import Matcher
 from raxalign.report.sections.base import Fill
 from raxalign.report.sections.published import RECORD
+from raxalign.values.comparisons import Compared
+from raxalign.values.scoreboard import Scoreboard
 from tests.report.material import published, share
 
 BASE = {"trial": "t", "method": "finetune", "params": {"lambda": 1.0}, "languages": ["de"]}

@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from raxalign.plan.load import Opened
-from raxalign.plan.trial import Trial
-from raxalign.plan.values.numbers import NumberFormat
-from raxalign.plan.values.results import rows
-from raxalign.plan.values.scoreboard import Scoreboard
+from raxalign.grid.load import Opened
+from raxalign.grid.trial import Trial
 from raxalign.report.answer import stored_answer
 from raxalign.report.compose import ReportOptions, write_report
 from raxalign.report.document import Document, Entry, Line, Part, Table, breakable, markdown, tex
 from raxalign.store.ledger import Ledger
 from raxalign.tasks.translation.counts import shift_point
+from raxalign.values.numbers import NumberFormat
+from raxalign.values.results import rows
+from raxalign.values.scoreboard import Scoreboard
 from tests.ledgers import fill, made_up
 from tests.report.compiled import ENGINES, faults
 from tests.report.material import part, results_of, section, write

@@ -3,12 +3,12 @@
 import pytest
 
 from raxalign.inspect.plans import PlanView
-from raxalign.plan.values.results import rows
 from raxalign.report.compose import compose
 from raxalign.search.words import SearchReport
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 from raxalign.tracking.runs import PlanRuns
+from raxalign.values.results import rows
 from tests.report.material import leave_undrawn, results_of, share
 from tests.searches import METRIC, TWO, open_search, run, search_grid, source_of
 

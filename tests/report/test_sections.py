@@ -11,12 +11,12 @@ from ruamel.yaml import YAML
 import raxalign as rx
 from raxalign import catalog as catalog_module
 from raxalign.catalog import PluginFile, catalog
-from raxalign.plan.load import open_grid
-from raxalign.plan.plan import Plan
-from raxalign.plan.values.scoreboard import Scoreboard
+from raxalign.grid.load import open_grid
+from raxalign.grid.plan import Plan
 from raxalign.report.compose import compose, section_kinds
 from raxalign.report.document import Document, Part, Share, Table
 from raxalign.report.sections.base import Section
+from raxalign.values.scoreboard import Scoreboard
 from tests.grids import SPLIT, write_grid
 from tests.ledgers import made_up
 from tests.report.material import leave_undrawn, results_of, share, write
@@ -80,7 +80,7 @@ def test_the_grid_text_on_the_page_is_planned_with_the_same_keys(own, tmp_path):
     assert text == opened.grid.text_of_file
     sent = out.parent / "sent.yaml"
     sent.write_text(text, encoding="utf-8")
-    assert rx.open_grid(sent, storage=str(tmp_path / "other")).plan == opened.plan
+    assert rx.plan(sent, storage=str(tmp_path / "other")).plan == opened.plan
     assert "`code`" in (out / "report.md").read_text(encoding="utf-8")
 
 
@@ -121,7 +121,7 @@ def how(opened):
 
 
 def test_the_page_says_when_with_what_and_on_what_results_were_made(tmp_path):
-    opened = rx.open_grid(write_grid(tmp_path, sentences="100"), storage=str(tmp_path / "storage"))
+    opened = rx.plan(write_grid(tmp_path, sentences="100"), storage=str(tmp_path / "storage"))
     ledger = opened.storage.ledger
     keys = [key for trial in opened.plan.trials for key in trial.evaluations.values()]
     for place, key in enumerate(dict.fromkeys(keys)):
@@ -170,7 +170,7 @@ def test_data_is_named_by_digest_and_file_and_plugins_are_shown_as_they_were_rea
     )
     parts = {"languages": "{each: [de]}", "corpus": f"source: moses\n  path: t\n  {SPLIT}"}
     file = write_grid(tmp_path, more="plugins: [mine.py]\n", **parts)
-    opened = rx.open_grid(file, storage=str(tmp_path / "storage"))
+    opened = rx.plan(file, storage=str(tmp_path / "storage"))
     assert isinstance(opened.plan.plugins[0], PluginFile)
     texts = dict(how(opened).listings)
     assert texts["mine.py"] == plugin.read_text()

@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from raxalign.cli import app
+from raxalign.grid.load import open_grid
 from raxalign.inspect.status import Status
-from raxalign.plan.load import open_grid
 from raxalign.store.ledger import Ledger
 from tests.ledgers import fill_all, made_up
 

@@ -9,11 +9,11 @@ import pytest
 from raxalign.analysis.cells import MEANS, Cell
 from raxalign.cli._terminal import print_rows
 from raxalign.errors import RaxalignError
-from raxalign.plan.load import open_grid
-from raxalign.plan.plan import Plan
-from raxalign.plan.values.comparisons import comparisons
-from raxalign.plan.values.scoreboard import Scoreboard
+from raxalign.grid.load import open_grid
+from raxalign.grid.plan import Plan
 from raxalign.report.tables import FIELDS, Selection, as_text, blocks, csv_parts, json_parts
+from raxalign.values.comparisons import comparisons
+from raxalign.values.scoreboard import Scoreboard
 from tests.grids import write_grid
 
 PLAN = Plan("small", "en", 4, (), {}, {"finetune": ("lambda",)})

@@ -8,8 +8,8 @@ import optuna
 import pytest
 
 from raxalign.errors import StorageError
-from raxalign.plan.load import open_grid
-from raxalign.plan.study import StudyRecord
+from raxalign.grid.load import open_grid
+from raxalign.grid.study import StudyRecord
 from raxalign.search.journal import Journal, Overtaken
 from raxalign.store.key import digest
 from raxalign.store.storage import Storage

@@ -13,8 +13,8 @@ from dataclasses import replace
 
 import pytest
 
-from raxalign.plan.load import Opened, open_grid
-from raxalign.plan.study import Tried
+from raxalign.grid.load import Opened, open_grid
+from raxalign.grid.study import Tried
 from raxalign.search import source as module
 from raxalign.search.journal import SILENCE
 from raxalign.search.source import SearchSource

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import pytest
 from optuna.trial import TrialState, create_trial
 
-from raxalign.plan.load import Opened
-from raxalign.plan.plan import Plan
-from raxalign.plan.stored import StoredPlans
-from raxalign.plan.study import Suggestion
+from raxalign.grid.load import Opened
+from raxalign.grid.plan import Plan
+from raxalign.grid.stored import StoredPlans
+from raxalign.grid.study import Suggestion
 from raxalign.search.journal import Journal, prunes
 from raxalign.search.watch import Watched
 from raxalign.search.words import SearchReport

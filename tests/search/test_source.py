@@ -2,11 +2,11 @@
 
 import time
 
-from raxalign.plan.stored import StoredPlans
-from raxalign.plan.values.results import dev_scores, rows
+from raxalign.grid.stored import StoredPlans
 from raxalign.single.model_card import CardScore
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
+from raxalign.values.results import dev_scores, rows
 from tests import searches
 from tests.searches import METRIC, measure, open_search, planted, run, search_grid, source_of
 

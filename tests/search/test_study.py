@@ -5,9 +5,9 @@ from dataclasses import asdict, replace
 import pytest
 
 from raxalign.errors import RaxalignError
-from raxalign.plan.load import choose
-from raxalign.plan.plan import Plan
-from raxalign.plan.study import StudyRecord, Suggestion, Tried
+from raxalign.grid.load import choose
+from raxalign.grid.plan import Plan
+from raxalign.grid.study import StudyRecord, Suggestion, Tried
 from raxalign.store.sealed import seal, unseal
 from tests.searches import SPACES, open_search, search_grid
 

@@ -21,12 +21,12 @@ from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.phrasebook import FOLDER
 from raxalign.errors import RaxalignError
-from raxalign.plan.load import Opened, open_grid
-from raxalign.plan.values.results import rows
+from raxalign.grid.load import Opened, open_grid
 from raxalign.single.evaluate import EvaluateRequest
 from raxalign.single.export import export_trial, use_of, ways
 from raxalign.single.model_card import SENTENCES
 from raxalign.store.storage import Storage
+from raxalign.values.results import rows
 from tests.grids import write_grid
 from tests.ran import ran
 from tests.tiny import tiny_bert

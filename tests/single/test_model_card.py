@@ -11,7 +11,7 @@ import pytest
 from huggingface_hub import ModelCard
 
 import raxalign as rx
-from raxalign.plan.trial import Trial
+from raxalign.grid.trial import Trial
 from raxalign.single.model_card import Card, CardScore, Origin, Text, hub_name
 
 

@@ -18,11 +18,10 @@ from transformers import AutoModel, AutoTokenizer
 from raxalign.cli._single import _named
 from raxalign.corpora.text.dataset import read_metadata
 from raxalign.errors import RaxalignError
+from raxalign.grid.load import Opened, open_grid
+from raxalign.grid.plan import Plan
+from raxalign.grid.stored import StoredPlans
 from raxalign.pairing.build import WordPairs, full_schema
-from raxalign.plan.load import Opened, open_grid
-from raxalign.plan.plan import Plan
-from raxalign.plan.stored import StoredPlans
-from raxalign.plan.values.results import read_records, remarks, rows
 from raxalign.single.aer import ErrorRateRequest
 from raxalign.single.align import AlignRequest, PairsRequest
 from raxalign.single.evaluate import EvaluateRequest
@@ -30,6 +29,7 @@ from raxalign.single.export import export_trial, find
 from raxalign.stages import Workshop
 from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime
+from raxalign.values.results import read_records, remarks, rows
 from tests.grids import write_grid
 from tests.ran import ran
 from tests.test_cli import run  # noqa: F401 - a fixture

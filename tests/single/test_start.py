@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 from raxalign.catalog import FOLDERS as ALL
 from raxalign.catalog import PluginFile
 from raxalign.cli import app
-from raxalign.config.grid import Grid, load
-from raxalign.config.search import Space
 from raxalign.errors import RaxalignError, StorageError
+from raxalign.grid.file import Grid, load
+from raxalign.grid.search import Space
 from raxalign.single.start import (
     FOLDERS,
     grid_names,

@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import Any
 
 from raxalign.corpora.phrasebook import sentences
-from raxalign.plan.load import open_grid
-from raxalign.plan.values.results import rows
+from raxalign.grid.load import open_grid
 from raxalign.store.ledger import Ledger
+from raxalign.values.results import rows
 from tests.aws import BUCKET, SETTINGS, Proxy, fake_aws
 from tests.e2e.runs import Site, kill_all, session, tracked
 from tests.grids import SPLIT, write_grid

@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from raxalign.config.lock import Lock
+from raxalign.grid.lock import Lock
 from raxalign.single.place import OutFolder
 from raxalign.store.artifacts import ArtifactStore, as_umask_says
 from raxalign.store.files import files_of

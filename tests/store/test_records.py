@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from raxalign.errors import DamagedArtifact, StorageError
-from raxalign.plan.stored import StoredPlans
-from raxalign.plan.study import StudyRecord
+from raxalign.grid.stored import StoredPlans
+from raxalign.grid.study import StudyRecord
 from raxalign.printing import printable
 from raxalign.store import lease, spool
 from raxalign.store import ledger as ledger_module

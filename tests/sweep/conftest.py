@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from raxalign.plan.plan import Plan
-from raxalign.plan.stage import Stage
-from raxalign.plan.stored import StoredPlans
-from raxalign.plan.trial import Trial
+from raxalign.grid.plan import Plan
+from raxalign.grid.stage import Stage
+from raxalign.grid.stored import StoredPlans
+from raxalign.grid.trial import Trial
 from raxalign.store.storage import Storage
 from raxalign.sweep.events import Event, GroupsWaiting, JobEnded, Said
 from raxalign.sweep.job import Job

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from raxalign.plan.load import open_grid
+from raxalign.grid.load import open_grid
 from raxalign.store.alive import maker_name
 from raxalign.sweep import grid
 from raxalign.sweep.grid import run_whole

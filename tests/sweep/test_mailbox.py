@@ -6,8 +6,8 @@ from collections import defaultdict
 
 from rich.console import Console
 
-from raxalign.plan.load import open_grid
-from raxalign.plan.stored import StoredPlans
+from raxalign.grid.load import open_grid
+from raxalign.grid.stored import StoredPlans
 from raxalign.store.storage import Storage
 from raxalign.sweep import job as module
 from raxalign.sweep.cluster import Room

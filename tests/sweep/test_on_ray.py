@@ -21,9 +21,9 @@ from ray.tune.execution.tune_controller import TuneController
 
 import raxalign as rx
 from raxalign.errors import ResourceError, StorageError
-from raxalign.plan.load import open_grid
-from raxalign.plan.stored import StoredPlans
-from raxalign.plan.trial import Trial
+from raxalign.grid.load import open_grid
+from raxalign.grid.stored import StoredPlans
+from raxalign.grid.trial import Trial
 from raxalign.search.journal import Journal
 from raxalign.store.files import files_of
 from raxalign.store.lease import Holder
@@ -212,7 +212,7 @@ def test_a_search_prunes_beside_the_grid_s_own_trials_and_is_found_done(tmp_path
         f" pruner: asha}}\nrun: {{concurrency: 1}}\n"
     )
     path = search_grid(tmp_path, "", methods=("none: {}", finetune), tasks=(task,), more=more)
-    opened = rx.open_grid(path, storage=str(tmp_path / "storage"))
+    opened = rx.plan(path, storage=str(tmp_path / "storage"))
     finished = rx.run(opened)
     study = opened.plan.studies[0]
     record = study.record(opened.storage)
@@ -225,6 +225,6 @@ def test_a_search_prunes_beside_the_grid_s_own_trials_and_is_found_done(tmp_path
     assert len(trials) == 4
     assert all(trial.intermediate_values for trial in trials)
     assert ("1 pruned" in capfd.readouterr().err) == (len(record.pruned) == 1)
-    again = rx.open_grid(path, storage=str(tmp_path / "storage"))
+    again = rx.plan(path, storage=str(tmp_path / "storage"))
     assert again.plan.cached(opened.storage.ledger.keys()) == finished.done
     assert rx.run(again).done == 0

@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from raxalign.grid.load import Opened, open_grid
+from raxalign.grid.stored import StoredPlans
 from raxalign.inspect.plans import PlanView
 from raxalign.inspect.status import Status
-from raxalign.plan.load import Opened, open_grid
-from raxalign.plan.stored import StoredPlans
-from raxalign.plan.values.results import rows
-from raxalign.plan.values.retention import weights_of
 from raxalign.store.ledger import Ledger
 from raxalign.store.sealed import seal
 from raxalign.store.storage import Storage
 from raxalign.sweep.events import Began, JobEnded
 from raxalign.sweep.grid import Keeper
 from raxalign.sweep.job import Job
+from raxalign.values.results import rows
+from raxalign.values.retention import weights_of
 from tests.grids import TINY, write_grid
 
 XNLI = (

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from raxalign.plan.estimates import Times
-from raxalign.plan.plan import Plan
+from raxalign.grid.estimates import Times
+from raxalign.grid.plan import Plan
 from raxalign.sweep.cluster import Room
 from raxalign.sweep.events import Began
 from raxalign.sweep.job import Job, Outbox

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from raxalign.errors import DataError, PeerLost, StorageError, TransientError
-from raxalign.plan.stored import StoredPlans
+from raxalign.grid.stored import StoredPlans
 from raxalign.stages import Workshop
 from raxalign.store.spool import Spool
 from raxalign.store.storage import Storage

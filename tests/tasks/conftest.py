@@ -15,8 +15,8 @@ from raxalign.analysis.cells import MEANS
 from raxalign.catalog import catalog
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.measured import Measured
-from raxalign.plan.values.predictions import samples_of
 from raxalign.tasks.base import Outcome, Task
+from raxalign.values.predictions import samples_of
 from tests.tiny import tiny_bert
 
 UNTESTED = {"bleu1_sacrebleu"}  # it is over whole texts, and only some of them are kept

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from raxalign.errors import DataError
-from raxalign.plan.values.predictions import samples_of
 from raxalign.tasks.bitext_mining import BitextMining, ComparableText, Mined
+from raxalign.values.predictions import samples_of
 from tests.tasks.outcomes import evaluated, made, static, values
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from raxalign.catalog import catalog
 from raxalign.errors import GridError
-from raxalign.plan.load import open_grid
+from raxalign.grid.load import open_grid
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.classification import PRESETS as LABELLED
 from raxalign.tasks.spans import PRESETS as ASKED

@@ -13,10 +13,10 @@ from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.transforms import Affine, Transform
 from raxalign.errors import RaxalignError
 from raxalign.measured import Measured
-from raxalign.plan.values.predictions import samples_of
 from raxalign.tasks import representation
 from raxalign.tasks.representation import Representation
 from raxalign.tasks.vectors.geometry import PairMeasures, skewness
+from raxalign.values.predictions import samples_of
 from tests.methods.toy import toy_encoder
 from tests.tasks.outcomes import made, static, values
 from tests.tasks.test_representation import SPACES

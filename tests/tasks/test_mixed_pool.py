@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raxalign.encoders.models.transforms import Affine, Transform
-from raxalign.plan.values.predictions import samples_of
 from raxalign.similarity.measures import MEASURES
 from raxalign.tasks.sentence_retrieval import SentenceRetrieval
+from raxalign.values.predictions import samples_of
 from tests.tasks.outcomes import evaluated, made, static, values, write_heldout
 
 LANGUAGES = ("de", "fr")

@@ -12,9 +12,9 @@ from datasets import Dataset
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.transforms import Affine, Transform
 from raxalign.errors import DataError, GridError, RaxalignError
+from raxalign.grid.load import open_grid
 from raxalign.measured import Measured
 from raxalign.options.sources import LocalFile, RemoteData
-from raxalign.plan.load import open_grid
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.mteb import Mteb
 from raxalign.tasks.sentence_retrieval import SentenceRetrieval

@@ -14,9 +14,9 @@ from sklearn.metrics import f1_score
 from raxalign.catalog import PluginFault, PluginFile, catalog
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import DataError
-from raxalign.plan.values.predictions import samples_of
-from raxalign.plan.values.results import rows as results
 from raxalign.tasks.base import TaskInputs
+from raxalign.values.predictions import samples_of
+from raxalign.values.results import rows as results
 from tests.grids import write_grid
 from tests.ran import ran
 from tests.tasks.outcomes import trained, write_hub

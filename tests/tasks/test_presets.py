@@ -12,7 +12,7 @@ import pytest
 
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import DataError
-from raxalign.plan.load import open_grid
+from raxalign.grid.load import open_grid
 from raxalign.tasks import belebele
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.classifiers.head import ChoiceHead, read_choices

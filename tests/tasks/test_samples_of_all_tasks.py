@@ -8,9 +8,9 @@ import pytest
 
 from raxalign.analysis.cells import MEANS
 from raxalign.catalog import catalog
-from raxalign.plan.values.comparisons import NO_PREDICTIONS, comparisons
-from raxalign.plan.values.results import rows
-from raxalign.plan.values.scoreboard import Scoreboard
+from raxalign.values.comparisons import NO_PREDICTIONS, comparisons
+from raxalign.values.results import rows
+from raxalign.values.scoreboard import Scoreboard
 from tests.grids import ENCODER, write_grid
 from tests.ran import ran
 from tests.tasks.conftest import UNTESTED

@@ -6,14 +6,14 @@ from functools import partial
 import pytest
 import torch
 
-from raxalign.config.options import read_options
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.transforms import Affine, Transform
 from raxalign.errors import RaxalignError
-from raxalign.plan.values.predictions import samples_of
+from raxalign.grid.options import read_options
 from raxalign.tasks.sentence_retrieval import SentenceRetrieval
 from raxalign.tasks.transfer.rows import unit
 from raxalign.tasks.vectors.frame import SentenceReading
+from raxalign.values.predictions import samples_of
 from tests.tasks.outcomes import evaluated, made, static, values, write_heldout
 
 SPACES = {

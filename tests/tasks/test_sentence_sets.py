@@ -7,9 +7,9 @@ from functools import partial
 import pytest
 
 from raxalign.errors import DataError, GridError
-from raxalign.plan.load import open_grid
-from raxalign.plan.values.results import rows
+from raxalign.grid.load import open_grid
 from raxalign.tasks.vectors.pairs import SentenceFiles
+from raxalign.values.results import rows
 from tests.grids import TINY, write_grid
 from tests.ran import ran
 from tests.tasks.outcomes import evaluated, made, static, values, write_parquet

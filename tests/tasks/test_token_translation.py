@@ -15,7 +15,6 @@ from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.transforms import Affine, Transform
 from raxalign.errors import DataError
 from raxalign.options.sources import looked_up
-from raxalign.plan.values.predictions import samples_of
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.token_translation import (
     Shift,
@@ -27,6 +26,7 @@ from raxalign.tasks.token_translation import (
     translate,
 )
 from raxalign.tasks.translation.counts import TokenCounts
+from raxalign.values.predictions import samples_of
 from tests.methods.toy import toy_encoder, toy_inputs, toy_rows, write_pairs
 from tests.tasks.outcomes import evaluated, made, values
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from raxalign.plan.load import Opened, open_grid
-from raxalign.plan.trial import Trial
+from raxalign.grid.load import Opened, open_grid
+from raxalign.grid.trial import Trial
 from raxalign.store.ledger import Ledger
 from tests.grids import write_grid
 

@@ -20,13 +20,13 @@ import raxalign
 from raxalign import catalog as catalog_module
 from raxalign.analysis.cells import Cell
 from raxalign.catalog import FOLDERS, PluginFault, PluginFile, catalog
-from raxalign.plan.load import Opened, open_grid
-from raxalign.plan.values.comparisons import comparisons
-from raxalign.plan.values.results import rows
+from raxalign.grid.load import Opened, open_grid
 from raxalign.report.tables import as_text as tables_text
 from raxalign.report.tables import blocks as blocks_of
 from raxalign.stages import Workshop
 from raxalign.train.runtime import Runtime
+from raxalign.values.comparisons import comparisons
+from raxalign.values.results import rows
 from tests.report.material import leave_undrawn, write
 from tests.toys.pages import write_page
 

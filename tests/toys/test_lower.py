@@ -8,10 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from raxalign.plan.plan import Plan
-from raxalign.plan.values.comparisons import comparisons
-from raxalign.plan.values.results import DevMean, read_records, rows
-from raxalign.plan.values.scoreboard import Lacking, Scoreboard
+from raxalign.grid.plan import Plan
 from raxalign.report.answer import answer
 from raxalign.report.compared import ComparisonTables
 from raxalign.report.drawing import Series
@@ -19,6 +16,9 @@ from raxalign.report.sections.curves import _front
 from raxalign.report.tables import as_text as tables_text
 from raxalign.report.tables import blocks
 from raxalign.single.model_card import CardScore
+from raxalign.values.comparisons import comparisons
+from raxalign.values.results import DevMean, read_records, rows
+from raxalign.values.scoreboard import Lacking, Scoreboard
 from tests.report.material import leave_undrawn, part, write
 from tests.toys.lower import lower_grid
 

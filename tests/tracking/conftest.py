@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from raxalign.plan.load import open_grid
+from raxalign.grid.load import open_grid
 from tests.grids import write_grid
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from raxalign.plan.load import open_grid
+from raxalign.grid.load import open_grid
 from raxalign.store.storage import Storage
 from raxalign.sweep.tracker import TrackedGrid
 from raxalign.tracking.client import Target, TrackingError

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from raxalign.plan.trial import Searched
+from raxalign.grid.trial import Searched
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 from raxalign.tracking.client import Target

@@ -11,12 +11,12 @@ from dataclasses import replace
 import pytest
 
 from raxalign.analysis.cells import Cell, Value
+from raxalign.grid.load import open_grid
 from raxalign.measured import share
-from raxalign.plan.load import open_grid
-from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.tracking.client import Client
 from raxalign.tracking.recorder import Recorder
 from raxalign.tracking.runs import Page, main_metrics
+from raxalign.values.scoreboard import Scoreboard
 from tests.e2e.runs import tracked
 from tests.grids import write_grid
 from tests.test_tracking import fill, target

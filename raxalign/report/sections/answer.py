@@ -6,13 +6,13 @@ from typing import final
 
 from raxalign.analysis.cells import MEANS, Cell, Name
 from raxalign.measured import spoken
-from raxalign.plan.values.comparisons import LEFT, Compared
-from raxalign.plan.values.numbers import NumberFormat
-from raxalign.plan.values.scoreboard import TableKey
 from raxalign.report.answer import answer
 from raxalign.report.document import Entry, Headline, Line, Share, Table, caption, marked, unaligned
 from raxalign.report.sections.base import Section
 from raxalign.report.tables import ShownLines
+from raxalign.values.comparisons import LEFT, Compared
+from raxalign.values.numbers import NumberFormat
+from raxalign.values.scoreboard import TableKey
 
 _SHADES = 4
 

@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from raxalign.analysis.cells import MEANS, Cell, Value
+from raxalign.grid.plan import Plan
 from raxalign.lazy import pa, pc
 from raxalign.options.params import BaseParams
-from raxalign.plan.plan import Plan
-from raxalign.plan.values.results import read_records
-from raxalign.plan.values.scoreboard import Scoreboard, TableKey
 from raxalign.report.document import Figure, Part, Share, Table, caption
 from raxalign.report.drawing import Sketch
 from raxalign.sample import of_layers
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
+from raxalign.values.results import read_records
+from raxalign.values.scoreboard import Scoreboard, TableKey
 
 _MOST_LANGUAGES = 5
 

@@ -8,11 +8,11 @@ from typing import final
 
 from raxalign.analysis.cells import Cell, Name
 from raxalign.catalog import catalog
+from raxalign.grid.trial import plain
 from raxalign.measured import spoken
-from raxalign.plan.trial import plain
-from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.document import Entry, Line, Part, Share, Table, caption
 from raxalign.report.sections.base import Section
+from raxalign.values.scoreboard import Scoreboard
 
 _COLUMNS = ("chosen point", "dev", "test", "best test of all", "points")
 

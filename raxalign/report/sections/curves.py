@@ -15,12 +15,12 @@ from typing import Any, final
 from raxalign.analysis.cells import Cell, Name, Value
 from raxalign.analysis.correlation import Correlation
 from raxalign.measured import FEW
-from raxalign.plan.values.comparisons import baseline_cells
-from raxalign.plan.values.numbers import NumberFormat
-from raxalign.plan.values.scoreboard import TableKey
 from raxalign.report.document import Entry, Line, Part, Share, Table, caption
 from raxalign.report.drawing import Ends, Panel, Series, Sketch
 from raxalign.report.sections.base import Section
+from raxalign.values.comparisons import baseline_cells
+from raxalign.values.numbers import NumberFormat
+from raxalign.values.scoreboard import TableKey
 
 _SIZE = re.compile(r" ?\bmax_sentences=(\d+)")
 _SEED = re.compile(r" ?\bseed=\d+")

@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 from pathlib import PurePath
 from typing import Any, final
 
-from raxalign.config.yaml_file import written
+from raxalign.grid.estimates import Times, duration
+from raxalign.grid.plan import Plan
+from raxalign.grid.yaml_file import written
 from raxalign.languages import language
-from raxalign.plan.estimates import Times, duration
-from raxalign.plan.plan import Plan
-from raxalign.plan.values.results import remarks
 from raxalign.report.document import Share
 from raxalign.report.sections.base import Section
+from raxalign.values.results import remarks
 
 _DATA = {"bitext": ("corpora", "corpus"), "pairs": ("aligners", "aligner")}
 """Kind of stage -> the folder of its plug-ins, and the param with their options."""

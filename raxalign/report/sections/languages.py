@@ -10,13 +10,13 @@ from typing import final
 
 from raxalign.analysis.cells import MEANS
 from raxalign.measured import spoken
-from raxalign.plan.values.comparisons import ALL, Compared, comparisons
-from raxalign.plan.values.scoreboard import TableKey
 from raxalign.report.compared import Ranking
 from raxalign.report.document import Part, Share, caption
 from raxalign.report.drawing import Panel, Series, Sketch
 from raxalign.report.sections.base import Section
 from raxalign.report.tables import ShownLines
+from raxalign.values.comparisons import ALL, Compared, comparisons
+from raxalign.values.scoreboard import TableKey
 
 _MOST_DOTS = 80  # of a panel
 _MOST_RANKED = 12  # methods whose pairs are all tested for the page

@@ -13,12 +13,12 @@ from raxalign.analysis.cells import Cell, Name
 from raxalign.analysis.correlation import GroupedCorrelation
 from raxalign.analysis.significance import Interval
 from raxalign.measured import spoken
-from raxalign.plan.values.numbers import NumberFormat
-from raxalign.plan.values.predictions import Predictions
-from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.document import Entry, Line, Part, Share, Table, caption
 from raxalign.report.drawing import Ends, Panel, Series, Sketch
 from raxalign.report.sections.base import Section
+from raxalign.values.numbers import NumberFormat
+from raxalign.values.predictions import Predictions
+from raxalign.values.scoreboard import Scoreboard
 
 _KIND = "representation"
 _OLD = {"language_probe", "anisotropy"}  # which have figures by language

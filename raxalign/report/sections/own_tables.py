@@ -6,9 +6,6 @@ from typing import final
 
 from raxalign.analysis.cells import MEANS, Cell, Name
 from raxalign.measured import FEW, spoken
-from raxalign.plan.values.comparisons import Compared
-from raxalign.plan.values.numbers import NumberFormat
-from raxalign.plan.values.scoreboard import UNTOUCHED, TableKey, why_uncompared, why_untouched
 from raxalign.report.document import (
     Entry,
     Line,
@@ -19,6 +16,9 @@ from raxalign.report.document import (
     caption,
 )
 from raxalign.report.sections.base import Section
+from raxalign.values.comparisons import Compared
+from raxalign.values.numbers import NumberFormat
+from raxalign.values.scoreboard import UNTOUCHED, TableKey, why_uncompared, why_untouched
 
 
 @final

@@ -9,10 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 from raxalign.analysis.cells import MEANS, Cell, Name, Value
-from raxalign.config.published import Publication, PublishedTable, Rule
+from raxalign.grid.published import Publication, PublishedTable, Rule
 from raxalign.measured import FEW
-from raxalign.plan.values.numbers import NumberFormat
-from raxalign.plan.values.scoreboard import UNTOUCHED, Scoreboard
 from raxalign.report.document import (
     Entry,
     Line,
@@ -24,6 +22,8 @@ from raxalign.report.document import (
 from raxalign.report.matching import Matcher, RowMatch
 from raxalign.report.sections.base import Fill, Measure, Section
 from raxalign.report.tables import row_parts
+from raxalign.values.numbers import NumberFormat
+from raxalign.values.scoreboard import UNTOUCHED, Scoreboard
 
 RECORD = (
     *("publication", "table", "row", "column", "metric", "published"),

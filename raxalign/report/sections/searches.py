@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import final
 
 from raxalign.analysis.cells import Cell
-from raxalign.plan.estimates import duration
-from raxalign.plan.study import Study, StudyRecord, Tried
-from raxalign.plan.trial import plain
-from raxalign.plan.values.numbers import NumberFormat
-from raxalign.plan.values.results import rows
+from raxalign.grid.estimates import duration
+from raxalign.grid.study import Study, StudyRecord, Tried
+from raxalign.grid.trial import plain
 from raxalign.report.document import Entry, Line, Part, Share, Table, caption
 from raxalign.report.sections.base import Section
 from raxalign.search.words import SearchReport
+from raxalign.values.numbers import NumberFormat
+from raxalign.values.results import rows
 
 _COLUMNS = ("dev", "dev, fresh seeds", "test, fresh seeds", "trials", "worker time")
 

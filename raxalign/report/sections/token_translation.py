@@ -11,12 +11,12 @@ from raxalign.analysis.cells import MEANS, Cell
 from raxalign.languages import pair_of
 from raxalign.lazy import pa, pc
 from raxalign.measured import spoken
-from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.document import Entry, Line, Part, Share, Table, caption
 from raxalign.report.drawing import Heat, Panel, Series, Sketch
 from raxalign.report.sections.base import Section
 from raxalign.store.ledger import Ledger
 from raxalign.tasks.translation.counts import shift_point
+from raxalign.values.scoreboard import Scoreboard
 
 Points = Mapping[tuple[int, float], float]
 """(layer, weight) -> value."""

@@ -8,9 +8,9 @@ from contextlib import suppress
 from typing import Any, final
 
 from raxalign.analysis.cells import Cell, Value
-from raxalign.plan.plan import Plan
-from raxalign.plan.stage import Stage
-from raxalign.plan.trial import Trial
+from raxalign.grid.plan import Plan
+from raxalign.grid.stage import Stage
+from raxalign.grid.trial import Trial
 from raxalign.report.document import Entry, Line, Part, Share, Table, caption
 from raxalign.report.sections.base import Fill, Measure, Section
 from raxalign.store.storage import Storage

@@ -17,11 +17,9 @@ import numpy.typing as npt
 from raxalign.analysis.cells import Cell, Value
 from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.words import look_up_form
+from raxalign.grid.plan import Plan
 from raxalign.lazy import np, pa, pc
 from raxalign.measured import FEW
-from raxalign.plan.plan import Plan
-from raxalign.plan.values.numbers import NumberFormat
-from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.document import Entry, Line, Part, Share, Table, caption
 from raxalign.report.drawing import Panel, Series, Sketch
 from raxalign.report.sections.base import (
@@ -32,6 +30,8 @@ from raxalign.report.sections.base import (
     StoredPredictions,
 )
 from raxalign.store.storage import Storage
+from raxalign.values.numbers import NumberFormat
+from raxalign.values.scoreboard import Scoreboard
 
 MOST_SENTENCES = 200_000  # of the training text, from its beginning
 _TASK = "retrieval"

@@ -5,13 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from raxalign.plan import checks as bitexts
 
-from raxalign.config.grid import load
 from raxalign.corpora.phrasebook import PhrasebookCorpus
 from raxalign.corpora.readers.inspection import FileRead, Translations
-from raxalign.plan import checks as bitexts
-from raxalign.plan.checks import LocalData
-from raxalign.plan.expansion.expand import expand
+from raxalign.grid.checks import LocalData
+from raxalign.grid.expansion.expand import expand
+from raxalign.grid.file import load
 from raxalign.store.storage import Storage
 from tests.grids import of_kind, small_plan
 

@@ -6,8 +6,8 @@ import pytest
 
 from raxalign.corpora.readers.inspection import FileRead
 from raxalign.errors import DataError, RaxalignError
-from raxalign.plan.checks import SHOWN, FilesRead, LocalData, _shown
-from raxalign.plan.load import open_grid
+from raxalign.grid.checks import SHOWN, FilesRead, LocalData, _shown
+from raxalign.grid.load import open_grid
 from tests.grids import write_grid
 
 XNLI = "xnli: {data: {train: 'train.{pivot}', dev: 'dev.{lang}'}}"

@@ -7,13 +7,13 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from raxalign.config.grid import load
 from raxalign.errors import DataError, GridError, RaxalignError
-from raxalign.plan.expansion.expand import expand
-from raxalign.plan.expansion.identity import Identity
-from raxalign.plan.expansion.tasks import TaskStages
-from raxalign.plan.load import open_grid, select
-from raxalign.plan.plan import Plan
+from raxalign.grid.expansion.expand import expand
+from raxalign.grid.expansion.identity import Identity
+from raxalign.grid.expansion.tasks import TaskStages
+from raxalign.grid.file import load
+from raxalign.grid.load import open_grid, select
+from raxalign.grid.plan import Plan
 from tests.grids import SPLIT, kinds, of_kind, small_plan, write_grid
 from tests.tiny import tiny_bert
 
@@ -315,8 +315,8 @@ def test_a_missing_file_is_named_with_all_others(tmp_path):
 def test_another_process_makes_the_same_plan(tmp_path):
     path = write_grid(tmp_path, tasks=TASKS)
     code = (
-        "import sys; from raxalign.config.grid import load;"
-        " from raxalign.plan.expansion.expand import expand\n"
+        "import sys; from raxalign.grid.file import load;"
+        " from raxalign.grid.expansion.expand import expand\n"
         "p = expand(load(sys.argv[1])); print(*[t.key for t in p.trials], *p.stages)"
     )
     seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"  # another order of sets

@@ -4,12 +4,12 @@ pairs that are chosen by them.
 
 import pytest
 
-from raxalign.config.grid import load
 from raxalign.corpora.text.dataset import read_table
 from raxalign.errors import DataError, GridError, RaxalignError
-from raxalign.plan.expansion import data
-from raxalign.plan.expansion.expand import expand
-from raxalign.plan.plan import Plan
+from raxalign.grid.expansion import data
+from raxalign.grid.expansion.expand import expand
+from raxalign.grid.file import load
+from raxalign.grid.plan import Plan
 from raxalign.stages import Workshop
 from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime

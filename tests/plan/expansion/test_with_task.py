@@ -5,7 +5,7 @@ what is refused.
 import pytest
 
 from raxalign.errors import DataError, GridError
-from raxalign.plan.plan import Plan
+from raxalign.grid.plan import Plan
 from tests.grids import small_plan
 
 TASKS = ("xnli: {data: phrasebook}", "pos: {data: phrasebook, tagger: linear}", "retrieval: {}")

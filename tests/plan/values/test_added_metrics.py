@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from raxalign.analysis.cells import Cell
-from raxalign.config.grid import load
 from raxalign.errors import GridError, RaxalignError
-from raxalign.plan.load import open_grid
-from raxalign.plan.plan import Plan
-from raxalign.plan.values.comparisons import comparisons
-from raxalign.plan.values.results import read_records, rows
+from raxalign.grid.file import load
+from raxalign.grid.load import open_grid
+from raxalign.grid.plan import Plan
 from raxalign.tracking.runs import PlanRuns
+from raxalign.values.comparisons import comparisons
+from raxalign.values.results import read_records, rows
 from tests.grids import write_grid
 from tests.ledgers import made_up
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from raxalign.analysis.significance import holm
-from raxalign.config.grid import Claim
-from raxalign.config.lock import Lock
 from raxalign.errors import RaxalignError
-from raxalign.plan.values.claims import JudgedClaim
+from raxalign.grid.file import Claim
+from raxalign.grid.lock import Lock
 from raxalign.report.compose import claim_lines
+from raxalign.values.claims import JudgedClaim
 from tests.ledgers import made_up
 
 GRID = {"languages": "{together: [de, fr]}", "sentences": "100", "seeds": "[0, 1, 2]"}

@@ -14,17 +14,17 @@ from raxalign.analysis.cells import Cell
 from raxalign.analysis.significance import Runs, holm
 from raxalign.catalog import catalog
 from raxalign.errors import DamagedArtifact, RaxalignError
-from raxalign.plan.values.comparisons import (
+from raxalign.tasks.retrieval import Retrieval
+from raxalign.tracking.runs import PlanRuns
+from raxalign.values.comparisons import (
     MINIMUM,
     NO_PREDICTIONS,
     OTHER_LANGUAGES,
     comparisons,
     fallen,
 )
-from raxalign.plan.values.predictions import Predictions
-from raxalign.plan.values.results import rows
-from raxalign.tasks.retrieval import Retrieval
-from raxalign.tracking.runs import PlanRuns
+from raxalign.values.predictions import Predictions
+from raxalign.values.results import rows
 from tests.grids import small_plan
 from tests.ledgers import made_up, nli, words
 

@@ -7,16 +7,16 @@ import pytest
 
 from raxalign.analysis.power import Assumed, Design
 from raxalign.analysis.significance import holm
+from raxalign.grid.load import open_grid
+from raxalign.grid.plan import Plan
 from raxalign.inspect.garbage import collect
 from raxalign.lazy import np
-from raxalign.plan.load import open_grid
-from raxalign.plan.plan import Plan
-from raxalign.plan.values.claims import JudgedClaim
-from raxalign.plan.values.comparisons import comparisons
-from raxalign.plan.values.power import power_text
-from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.report.answer import stored_answer
 from raxalign.report.compared import ComparisonTables, Ranking
+from raxalign.values.claims import JudgedClaim
+from raxalign.values.comparisons import comparisons
+from raxalign.values.power import power_text
+from raxalign.values.scoreboard import Scoreboard
 from tests.grids import write_grid
 from tests.ledgers import fill_all, made_up, words
 from tests.report.material import results_of

@@ -3,8 +3,9 @@
 import pytest
 
 from raxalign.analysis.power import Assumed, Design
-from raxalign.plan.load import open_grid
-from raxalign.plan.values.power import (
+from raxalign.grid.load import open_grid
+from raxalign.store.storage import Storage
+from raxalign.values.power import (
     ASSUMED,
     ASSUMED_RUNS,
     MEASURED,
@@ -15,7 +16,6 @@ from raxalign.plan.values.power import (
     power_lines,
     power_text,
 )
-from raxalign.store.storage import Storage
 from tests.grids import small_plan, write_grid
 from tests.ledgers import made_up
 

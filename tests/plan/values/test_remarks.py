@@ -4,9 +4,9 @@ fall.
 
 import pytest
 
-from raxalign.plan.values.results import remarked, remarks
-from raxalign.plan.values.scoreboard import Scoreboard
 from raxalign.store.ledger import Ledger
+from raxalign.values.results import remarked, remarks
+from raxalign.values.scoreboard import Scoreboard
 from tests.grids import small_plan
 from tests.report.material import share
 

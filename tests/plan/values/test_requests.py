@@ -3,11 +3,11 @@
 import pytest
 
 from raxalign.api import run
+from raxalign.grid.load import open_grid
 from raxalign.inspect.plans import PlanView
 from raxalign.inspect.status import Status
-from raxalign.plan.load import open_grid
-from raxalign.plan.values.results import rows
 from raxalign.sweep.tracker import TrackedGrid
+from raxalign.values.results import rows
 from tests.aws import BUCKET
 from tests.grids import write_grid
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from raxalign.plan.values.results import batches, rows, rows_of
+from raxalign.values.results import batches, rows, rows_of
 from tests.grids import small_plan
 
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from raxalign.plan.values.retention import Keeping, again, below, made_again, weights_of
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.storage import Storage
+from raxalign.values.retention import Keeping, again, below, made_again, weights_of
 from tests.grids import small_plan
 
 

@@ -15,11 +15,11 @@ from raxalign.analysis.cells import MEANS, Cell
 from raxalign.caveats import Caveats
 from raxalign.corpora.text.words import ESCAPED
 from raxalign.errors import DamagedArtifact, RaxalignError
+from raxalign.grid.metrics import Added
+from raxalign.grid.plan import Plan
+from raxalign.grid.trial import Trial
 from raxalign.languages import labels_with, remark
 from raxalign.measured import FEW, Measured, spoken
-from raxalign.plan.metrics import Added
-from raxalign.plan.plan import Plan
-from raxalign.plan.trial import Trial
 from raxalign.store.ledger import Ledger
 from raxalign.tasks.base import Score, means
 

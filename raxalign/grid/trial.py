@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import with_config
 
 from raxalign.analysis.cells import Cell
-from raxalign.config.axes import Axis
+from raxalign.options.axes import Axis
 from raxalign.store.key import Json, digest
 from raxalign.store.sealed import FORM
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import MEANS, Cell, Name
 from raxalign.analysis.significance import Runs
+from raxalign.grid.metrics import by_language
+from raxalign.grid.plan import Plan
 from raxalign.lazy import pa, pc
 from raxalign.measured import Measured
-from raxalign.plan.metrics import by_language
-from raxalign.plan.plan import Plan
 from raxalign.sample import Sample, of_layers
 from raxalign.store.ledger import Ledger
 

@@ -1,31 +1,13 @@
-"""The axes of a grid: what every point has, whatever its method's own params are; and what a grid
-file names under them, for a shell that completes a half-typed command.
-"""
+"""What a grid file names under its axes, for a shell that completes a half-typed command."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum, nonmember
 from pathlib import Path
 from typing import Any
 
-from raxalign.config.yaml_file import Faults
-
-
-class Axis(StrEnum):
-    """An axis that all points of a grid have, by its name in `exclude`, in tables and in
-    ``--only``. A method's params that have several values are axes too, of that method alone.
-    """
-
-    METHOD = "method"
-    LANGUAGES = "languages"
-    SENTENCES = "sentences"
-    SEED = "seed"
-    ENCODER = "encoder"
-    LANGUAGE = nonmember("language")
-    """Another name of `LANGUAGES`, for grids with one language per trial; where a grid has sets,
-    `LANGUAGES` is the name of one, and this a language in it.
-    """
+from raxalign.grid.yaml_file import Faults
+from raxalign.options.axes import Axis
 
 
 def named(path: Path) -> dict[str, tuple[str, ...]]:

@@ -16,17 +16,17 @@ from raxalign.analysis.cells import Cell
 from raxalign.analysis.power import Assumed, Design
 from raxalign.analysis.significance import Spread
 from raxalign.catalog import catalog
-from raxalign.config.axes import Axis
-from raxalign.plan.estimates import Times, roughly
-from raxalign.plan.load import Opened
-from raxalign.plan.plan import Plan
-from raxalign.plan.trial import Trial
-from raxalign.plan.values.claims import JudgedClaim
-from raxalign.plan.values.comparisons import MINIMUM, Compared, comparisons
-from raxalign.plan.values.predictions import MOST_EVALUATIONS, Predictions
-from raxalign.plan.values.results import rows
+from raxalign.grid.estimates import Times, roughly
+from raxalign.grid.load import Opened
+from raxalign.grid.plan import Plan
+from raxalign.grid.trial import Trial
+from raxalign.options.axes import Axis
 from raxalign.printing import counted
 from raxalign.store.storage import Storage
+from raxalign.values.claims import JudgedClaim
+from raxalign.values.comparisons import MINIMUM, Compared, comparisons
+from raxalign.values.predictions import MOST_EVALUATIONS, Predictions
+from raxalign.values.results import rows
 
 MEASURED, ASSUMED_RUNS, ASSUMED = "measured", "examples measured, runs assumed", "assumed"
 

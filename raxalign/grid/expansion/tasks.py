@@ -9,14 +9,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 from raxalign.catalog import PluginFault, catalog
-from raxalign.config.grid import Grid
-from raxalign.config.specs import TaskSpec
 from raxalign.encoders.models.vectors import Pooling
 from raxalign.errors import Fault, GridError, RaxalignError
+from raxalign.grid.expansion.data import SharedStages
+from raxalign.grid.file import Grid
+from raxalign.grid.metrics import Added
+from raxalign.grid.specs import TaskSpec
+from raxalign.grid.stage import Stage
 from raxalign.methods.base import Method
-from raxalign.plan.expansion.data import SharedStages
-from raxalign.plan.metrics import Added
-from raxalign.plan.stage import Stage
 from raxalign.tasks.base import Task, TaskNeeds, Training
 
 _Files = tuple[dict[str, str], dict[str, str]]

@@ -14,13 +14,13 @@ from typing import Any, Literal
 from raxalign.analysis.cells import MEANS, Cell, Name
 from raxalign.catalog import catalog
 from raxalign.errors import RaxalignError
+from raxalign.grid.plan import Plan
+from raxalign.grid.trial import Trial, plain
 from raxalign.measured import FEW, spoken
-from raxalign.plan.plan import Plan
-from raxalign.plan.trial import Trial, plain
-from raxalign.plan.values.comparisons import Compared, baseline_cells
-from raxalign.plan.values.numbers import NumberFormat
 from raxalign.printing import are, counted
 from raxalign.store.ledger import Ledger
+from raxalign.values.comparisons import Compared, baseline_cells
+from raxalign.values.numbers import NumberFormat
 
 _OVER = {
     "contextual_accuracy": "contextual accuracy, pairs unseen in training",

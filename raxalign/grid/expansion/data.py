@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from raxalign.catalog import catalog
-from raxalign.config.grid import Grid
-from raxalign.config.specs import Spec
 from raxalign.encoders.models.folder import read_config
 from raxalign.errors import DataError, Fault, RaxalignError
+from raxalign.grid.expansion.identity import Identity
+from raxalign.grid.file import Grid
+from raxalign.grid.specs import Spec
+from raxalign.grid.stage import Stage
 from raxalign.options.params import BaseParams, Parts
 from raxalign.options.run import RunConfig
-from raxalign.plan.expansion.identity import Identity
-from raxalign.plan.stage import Stage
 from raxalign.tasks.base import Task
 
 BITEXT_VERSION = 3

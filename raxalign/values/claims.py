@@ -11,14 +11,14 @@ from typing import ClassVar, Literal
 
 from raxalign.analysis.cells import Cell
 from raxalign.analysis.significance import LEVEL, holm, lies_within
-from raxalign.config.grid import Claim
-from raxalign.config.lock import Lock
-from raxalign.plan.load import Opened
-from raxalign.plan.plan import Plan
-from raxalign.plan.values.comparisons import Compared, comparisons, named_cells
-from raxalign.plan.values.results import rows
+from raxalign.grid.file import Claim
+from raxalign.grid.load import Opened
+from raxalign.grid.lock import Lock
+from raxalign.grid.plan import Plan
 from raxalign.store.key import digest
 from raxalign.store.ledger import Ledger
+from raxalign.values.comparisons import Compared, comparisons, named_cells
+from raxalign.values.results import rows
 
 Verdict = Literal["held", "refuted", "no difference", "cannot tell", "not run"]
 NO_DIFFERENCE: Verdict = "no difference"

@@ -14,8 +14,8 @@ from functools import cache
 from typing import Any
 
 from raxalign.catalog import Catalog, PluginFault, catalog
-from raxalign.config.specs import Spec
 from raxalign.errors import RaxalignError
+from raxalign.grid.specs import Spec
 from raxalign.lazy import pa, pc
 from raxalign.measured import Measured
 from raxalign.metrics.base import Metric

@@ -15,16 +15,16 @@ from typing import Any, TypeVar
 
 from raxalign.analysis.cells import Cell, Name
 from raxalign.catalog import PluginFile, catalog
-from raxalign.config.axes import Axis
-from raxalign.config.grid import Grid
 from raxalign.errors import Fault, RaxalignError
+from raxalign.grid.file import Grid
+from raxalign.grid.metrics import Added
+from raxalign.grid.stage import Stage
+from raxalign.grid.study import Asked, Study
+from raxalign.grid.trial import Trial, Untouched, plain
 from raxalign.languages import remark
 from raxalign.measured import Measured
 from raxalign.methods.base import Acts, Method
-from raxalign.plan.metrics import Added
-from raxalign.plan.stage import Stage
-from raxalign.plan.study import Asked, Study
-from raxalign.plan.trial import Trial, Untouched, plain
+from raxalign.options.axes import Axis
 from raxalign.printing import counted
 from raxalign.store.sealed import parse, recorded
 from raxalign.tasks.base import Reads, Task

@@ -15,9 +15,9 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from raxalign.config.search import Space, Value
-from raxalign.config.yaml_file import Faults, Node
 from raxalign.errors import RaxalignError
+from raxalign.grid.search import Space, Value
+from raxalign.grid.yaml_file import Faults, Node
 from raxalign.options.params import BaseParams, about, models_in, removed_options
 
 Model = TypeVar("Model", bound=BaseModel)

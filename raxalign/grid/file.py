@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from raxalign.catalog import PluginFault, PluginFile, catalog
-from raxalign.config._validate import MOST_POINTS, validate
-from raxalign.config.axes import Axis
-from raxalign.config.search import Search
-from raxalign.config.specs import (
+from raxalign.errors import GridError, RaxalignError
+from raxalign.grid._validate import MOST_POINTS, validate
+from raxalign.grid.search import Search
+from raxalign.grid.specs import (
     CorpusSettings,
     Grouped,
     MethodSpec,
@@ -27,14 +27,14 @@ from raxalign.config.specs import (
     Spec,
     TaskSpec,
 )
-from raxalign.config.trust import require_trust
-from raxalign.config.yaml_file import Faults, Node, written
-from raxalign.errors import GridError, RaxalignError
+from raxalign.grid.yaml_file import Faults, Node, written
 from raxalign.measured import Measured
+from raxalign.options.axes import Axis
 from raxalign.options.params import BaseParams
 from raxalign.options.run import RunConfig
 from raxalign.options.sources import absolute
 from raxalign.printing import with_article
+from raxalign.trust import require_trust
 
 _FORM = re.compile(
     r"(?:abs\((?P<one>.+?) - (?P<other>.+?)\) < (?P<margin>[\d.]+)|(?P<more>.+?) > (?P<less>.+?))"
@@ -496,7 +496,7 @@ def _read(
 
 
 def _published(node: Node, faults: Faults) -> tuple[str, ...]:
-    from raxalign.config.published import Publication  # few grids have the section
+    from raxalign.grid.published import Publication  # few grids have the section
 
     return Publication.named(node, faults)
 

@@ -13,9 +13,9 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from raxalign.config.search import Space, Value
 from raxalign.errors import RaxalignError, StorageError
-from raxalign.plan.trial import Trial
+from raxalign.grid.search import Space, Value
+from raxalign.grid.trial import Trial
 from raxalign.store.sealed import recorded, seal, unseal
 from raxalign.store.storage import Storage
 

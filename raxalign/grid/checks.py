@@ -17,18 +17,18 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
-from raxalign.config.specs import Split
 from raxalign.corpora.base import CorpusInputs, FileCorpus, SentencePair
 from raxalign.corpora.readers.inspection import FileRead, Remark, Report, Translations, read_through
 from raxalign.corpora.readers.lines import count_lines, n_lines, unequal
 from raxalign.corpora.text.words import clean
 from raxalign.errors import DataError, RaxalignError
 from raxalign.extras import missing
+from raxalign.grid.estimates import Times
+from raxalign.grid.expansion.identity import Identity
+from raxalign.grid.plan import Plan
+from raxalign.grid.specs import Split
+from raxalign.grid.stage import Stage
 from raxalign.languages import language
-from raxalign.plan.estimates import Times
-from raxalign.plan.expansion.identity import Identity
-from raxalign.plan.plan import Plan
-from raxalign.plan.stage import Stage
 from raxalign.printing import counted
 from raxalign.store.key import digest
 from raxalign.store.storage import Storage

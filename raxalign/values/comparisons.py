@@ -23,14 +23,14 @@ from raxalign.analysis.significance import (
 )
 from raxalign.catalog import catalog
 from raxalign.errors import RaxalignError
+from raxalign.grid.plan import Plan
+from raxalign.grid.trial import Trial
 from raxalign.measured import Measured
-from raxalign.plan.plan import Plan
-from raxalign.plan.trial import Trial
-from raxalign.plan.values.numbers import NumberFormat
-from raxalign.plan.values.predictions import Predictions
 from raxalign.printing import counted
 from raxalign.store.key import digest
 from raxalign.store.ledger import EarlierLook, Ledger
+from raxalign.values.numbers import NumberFormat
+from raxalign.values.predictions import Predictions
 
 Verdict = Literal["better", "worse", "no difference", "not after correction", "cannot tell", "="]
 ONE_BY_ONE = (

@@ -27,9 +27,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from raxalign.config._validate import validate
-from raxalign.config.yaml_file import Faults, Node
 from raxalign.errors import DataError, GridError
+from raxalign.grid._validate import validate
+from raxalign.grid.yaml_file import Faults, Node
 from raxalign.options.sources import absolute
 
 SCALAR = bool | int | float | str | None

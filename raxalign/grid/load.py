@@ -14,20 +14,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from raxalign.config.axes import Axis
-from raxalign.config.grid import Grid, load
-from raxalign.config.lock import Lock
-from raxalign.config.trust import require_trust
 from raxalign.errors import GridError, RaxalignError, StorageError, TransientError
+from raxalign.grid.estimates import volume
+from raxalign.grid.expansion.expand import expand
+from raxalign.grid.expansion.identity import Identity
+from raxalign.grid.file import Grid, load
+from raxalign.grid.lock import Lock
+from raxalign.grid.plan import Plan
+from raxalign.grid.study import Study, Suggestion
+from raxalign.grid.trial import Trial
+from raxalign.options.axes import Axis
 from raxalign.options.run import RunConfig, effective
 from raxalign.options.sources import RemoteData, looked_up
-from raxalign.plan.estimates import volume
-from raxalign.plan.expansion.expand import expand
-from raxalign.plan.expansion.identity import Identity
-from raxalign.plan.plan import Plan
-from raxalign.plan.study import Study, Suggestion
-from raxalign.plan.trial import Trial
 from raxalign.store.storage import Storage
+from raxalign.trust import require_trust
 
 if TYPE_CHECKING:
     from raxalign.corpora.readers.repository import Remote

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from raxalign.errors import StorageError
-from raxalign.plan.plan import Plan
+from raxalign.grid.plan import Plan
 from raxalign.store.files import split_place
 from raxalign.store.key import digest
 from raxalign.store.storage import Storage

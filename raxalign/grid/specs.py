@@ -11,9 +11,9 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
 from pydantic import Field, ValidationError
 
 from raxalign.catalog import catalog
-from raxalign.config._validate import SearchedMethod, key_names, validate
-from raxalign.config.yaml_file import Faults, Node
 from raxalign.errors import RaxalignError
+from raxalign.grid._validate import SearchedMethod, key_names, validate
+from raxalign.grid.yaml_file import Faults, Node
 from raxalign.languages import (
     is_code,
     language,

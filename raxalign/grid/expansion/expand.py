@@ -19,21 +19,21 @@ from typing import TYPE_CHECKING, Any
 
 from raxalign.analysis.cells import MEANS
 from raxalign.catalog import PluginFault, catalog
-from raxalign.config.axes import Axis
-from raxalign.config.grid import Grid
-from raxalign.config.specs import MethodSpec, Spec
 from raxalign.errors import Fault, GridError
+from raxalign.grid.expansion.data import SharedStages
+from raxalign.grid.expansion.identity import Identity
+from raxalign.grid.expansion.tasks import TaskStages, TrialInputs
+from raxalign.grid.file import Grid
+from raxalign.grid.metrics import Added
+from raxalign.grid.plan import Meeting, Plan
+from raxalign.grid.specs import MethodSpec, Spec
+from raxalign.grid.stage import Stage
+from raxalign.grid.study import Asked, SearchMetric, Study, Suggestion
+from raxalign.grid.trial import Point, Searched, Trial, Untouched
 from raxalign.measured import Measured
 from raxalign.methods.base import Method, Needs
+from raxalign.options.axes import Axis
 from raxalign.options.params import BaseParams
-from raxalign.plan.expansion.data import SharedStages
-from raxalign.plan.expansion.identity import Identity
-from raxalign.plan.expansion.tasks import TaskStages, TrialInputs
-from raxalign.plan.metrics import Added
-from raxalign.plan.plan import Meeting, Plan
-from raxalign.plan.stage import Stage
-from raxalign.plan.study import Asked, SearchMetric, Study, Suggestion
-from raxalign.plan.trial import Point, Searched, Trial, Untouched
 from raxalign.printing import are, counted
 from raxalign.store.key import digest
 

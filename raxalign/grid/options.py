@@ -12,9 +12,9 @@ from ruamel.yaml.error import YAMLError
 from ruamel.yaml.nodes import MappingNode, ScalarNode
 
 from raxalign.catalog import catalog
-from raxalign.config._validate import alternatives, key_names, validate
-from raxalign.config.yaml_file import Builder, Faults, Node
 from raxalign.errors import RaxalignError
+from raxalign.grid._validate import alternatives, key_names, validate
+from raxalign.grid.yaml_file import Builder, Faults, Node
 from raxalign.options.params import BaseParams, models_in
 
 _OPENING = ("[", '"', "'")  # a list or a quoted text that does not end is a slip, not a text

@@ -13,9 +13,9 @@ from collections.abc import Set as AbstractSet
 from functools import cache
 
 from raxalign.catalog import catalog
-from raxalign.plan.estimates import duration
-from raxalign.plan.plan import Plan
-from raxalign.plan.trial import Trial
+from raxalign.grid.estimates import duration
+from raxalign.grid.plan import Plan
+from raxalign.grid.trial import Trial
 from raxalign.store.storage import Tombstone
 
 _Score = tuple[float, int]

@@ -1,1 +1,0 @@
-"""What to run: a grid file, its sections, and what it is kept beside (lock, trust)."""

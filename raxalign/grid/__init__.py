@@ -1,0 +1,3 @@
+"""A grid file becomes a plan: its sections, its lock, and all trials, stages and evaluations as a
+pure value.
+"""

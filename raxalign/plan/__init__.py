@@ -1,1 +1,0 @@
-"""Grid -> Plan: all trials, stages and evaluations as a pure value."""

@@ -1,1 +1,0 @@
-"""Grid -> Plan: what the axes, the corpora, the encoders and the tasks of a grid expand to."""
