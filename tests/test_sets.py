@@ -10,7 +10,7 @@ import pytest
 from raxalign.analysis.cells import Cell
 from raxalign.errors import DataError, GridError
 from raxalign.grid.load import choose, open_grid, select
-from raxalign.options.axes import named
+from raxalign.grid.named import named
 from raxalign.report.answer import stored_answer
 from raxalign.report.compared import ComparisonTables
 from raxalign.report.tables import as_text, blocks, short_tables

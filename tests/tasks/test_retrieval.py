@@ -5,12 +5,12 @@ import math
 import pyarrow as pa
 import pytest
 import torch
-from raxalign.pairing.schema import build_seen, types_schema, write_types
 
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.vectors import WordVectors
 from raxalign.errors import DataError
+from raxalign.pairing.build import build_seen, types_schema, write_types
 from raxalign.tasks.retrieval import SeenTypes, with_sentence
 from raxalign.tasks.transfer.rows import unit
 from tests.tasks.outcomes import evaluated, made, values, write_heldout

@@ -5,10 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from raxalign.plan import checks as bitexts
 
 from raxalign.corpora.phrasebook import PhrasebookCorpus
 from raxalign.corpora.readers.inspection import FileRead, Translations
+from raxalign.grid import checks as bitexts
 from raxalign.grid.checks import LocalData
 from raxalign.grid.expansion.expand import expand
 from raxalign.grid.file import load
