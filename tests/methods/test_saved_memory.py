@@ -9,6 +9,7 @@ import torch
 
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.trained_weights import Lora
+from raxalign.tasks.transfer.head import lay_out
 from raxalign.train import loop
 from raxalign.train.loop import fit
 from raxalign.train.options import TrainSettings
@@ -105,7 +106,7 @@ def test_packed_rows_in_bf16_have_the_states_that_padded_ones_have(tmp_path):
     assert encoder.can_pack()
     ways = []
     for encoder.packs in (True, False):
-        laid_out = aligned.lay_out(rows.take())
+        laid_out = lay_out(aligned, rows.take())
         with torch.no_grad():
             states = aligned.packed_hidden(laid_out)
         sentences = zip(laid_out.starts_S, laid_out.lengths_S, strict=True)
