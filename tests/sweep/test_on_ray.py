@@ -193,7 +193,7 @@ def test_a_machine_without_the_sign_or_that_writes_elsewhere_is_refused(job, joi
     Path(job.sign).unlink()
     with pytest.raises(StorageError, match="does not see what the driver wrote there"):
         check_shared(job)
-    monkeypatch.setattr(Job, "sees", lambda place: False)
+    monkeypatch.setattr(Job, "sees", staticmethod(lambda place: False))
     with pytest.raises(StorageError, match="writes to another place of that name"):
         check_shared(other)
 

@@ -62,6 +62,7 @@ def test_a_word_without_a_counterpart_is_left_out(tmp_path):
 
 PROGRAM = """
 import json, sys, pathlib
+from raxalign.pairing.aligners.base import AlignerInputs
 from raxalign.pairing.aligners.fast_align import FastAlign
 src, tgt = json.load(sys.stdin)
 inputs = AlignerInputs(range(len(src)), None, {}, pathlib.Path(sys.argv[1]), 1)
