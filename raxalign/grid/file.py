@@ -400,7 +400,7 @@ def load(source: Path | str | Mapping[str, Any]) -> Grid:
     read as the file ``<name>.yaml`` of the working directory would be that holds it.
 
     Raises `GridError` with every fault of the file: its line, its key, what is wrong and what would
-    be right; and `RaxalignError` where the user does not trust its plug-ins (`config.trust`).
+    be right; and `RaxalignError` where the user does not trust its plug-ins (`raxalign.trust`).
     """
     if isinstance(source, Mapping):
         path, text = Path(f"{source.get('name', 'grid')}.yaml").absolute(), written(source)

@@ -235,8 +235,8 @@ def open_grid(
     Raises:
         GridError: The file has faults.
         DataError: Files that it names are missing.
-        RaxalignError: A flag is impossible, an address is not trusted (`config.trust`), or the grid
-            as a whole shows another fault.
+        RaxalignError: A flag is impossible, an address is not trusted (`raxalign.trust`), or the
+            grid as a whole shows another fault.
     """
     with _without_lines(source):
         grid = load(source)

@@ -79,12 +79,13 @@ class Added:
         evaluation.
 
         Args:
-        metrics: those of the task.
-        predictions: of all its languages and splits.
-        own: the scores that the task reports itself.
-        pivot: the language without which `avg_zero_shot` is formed.
+            metrics: those of the task.
+            predictions: of all its languages and splits.
+            own: the scores that the task reports itself.
+            pivot: the language without which `avg_zero_shot` is formed.
 
-        Returns: one score per metric, language and split, then the means over languages.
+        Returns:
+            One score per metric, language and split, then the means over languages.
         """
         taken = {score["metric"] for score in own}
         found: list[Score] = []

@@ -246,7 +246,7 @@ _ENVIRONMENT = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_AIR_NEW_OUTPUT": "0",  # with verbose=0 the older output prints nothing
     "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "1800",  # groups fit: one waits for a node to boot
-    "RAY_TRAIN_ENABLE_PRINT_PATCH": "0",  # what is printed is passed on by `said`
+    "RAY_TRAIN_ENABLE_PRINT_PATCH": "0",  # `Outbox.passing_on` passes on what is printed
     "RAY_USAGE_STATS_ENABLED": "0",
     "TUNE_FUNCTION_THREAD_TIMEOUT_S": "600",  # a slow end of a trial must not lose its actor
     "TUNE_GLOBAL_CHECKPOINT_S": "inf",  # what it would restore is in the ledger

@@ -124,8 +124,8 @@ def _told(workshop: Workshop, outbox: Outbox) -> Iterator[None]:
 
 
 def _run_stage(config: dict[str, Any], job: Job) -> None:
-    """Make one shared stage on a worker. Errors that no retry would mend are
-    reported, so that the trials that need the stage fail with them; Tune tries the others again.
+    """Make one shared stage on a worker. Errors that no retry would mend are reported, so that the
+    trials that need the stage fail with them; Tune tries the others again.
     """
     key, start, error, trace = config["stage"], time.monotonic(), "", ""
     outbox = job.outbox(key)

@@ -385,8 +385,7 @@ def left_out(count: int) -> Iterator[str]:
 def power_text(opened: Opened, plan: Plan, effect: float | None, run_sd: float) -> str:
     """Return the minimum detectable effects of a plan's claims and comparisons: from assumptions
     before a first run, then from what is measured; nothing once all has run, but where an `effect`
-    in points asks.
-    Another `run_sd` than the usual one is computed with.
+    in points asks. Another `run_sd` than the usual one is computed with.
     """
     storage = opened.storage
     evaluations = {key for trial in plan.trials for key in trial.evaluations.values()}
