@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from raxalign.grid.plan import Plan
 from raxalign.grid.stage import Stage
 from raxalign.grid.trial import Trial
-from raxalign.sweep.job import Advance
-from raxalign.sweep.order import SweepJob
+
+if TYPE_CHECKING:  # `raxalign sync` and `report` track without the code that makes stages
+    from raxalign.sweep.job import Advance
+    from raxalign.sweep.order import SweepJob
 
 
 @dataclass(frozen=True)
