@@ -33,7 +33,7 @@ from raxalign.pairing.build import (
     slice_training,
 )
 from raxalign.stages.workshop import Workshop
-from raxalign.train.objective import Objective, RowOrder
+from raxalign.train.objective import Joint, Objective, RowOrder, Turns
 from raxalign.train.options import TrainSettings
 
 if TYPE_CHECKING:
@@ -90,8 +90,6 @@ class JointTraining:
         """Yield the objective of both, which trains what the method does, and the task's head. At
         the end the task's model has the parameters again that it had.
         """
-        from raxalign.train.objective import Joint, Turns
-
         joint, seed = self.method.effect().with_task, run.runtime.seed
         self._model = model = tuning.model.encoder.model
         first = RowOrder(tuning.batches.count, settings, seed)

@@ -263,7 +263,7 @@ class Workshop:
             took = {self.GPU_BYTES: peak.bytes} if stage.fitted and peak.bytes else {}
             return {**notes, **found.notes(), **took}
 
-        with self._turn(stage) as held:
+        with self._turn_to_make(stage) as held:
             folder: Path = (
                 self.store.make(stage.kind, key, build)
                 if self.runtime.world_size == 1
@@ -276,7 +276,7 @@ class Workshop:
         return folder
 
     @contextmanager
-    def turn(self, kind: str, key: str, done: Callable[[], bool]) -> Iterator[Held | None]:
+    def _turn(self, kind: str, key: str, done: Callable[[], bool]) -> Iterator[Held | None]:
         """Wait for another grid or another part of this one, on any machine, that makes the same on
         the same storage. Yields the lock, or None where it is done before or meanwhile.
         """
@@ -295,7 +295,7 @@ class Workshop:
             yield None if done() else held
 
     @contextmanager
-    def _turn(self, stage: Stage) -> Iterator[Held | None]:
+    def _turn_to_make(self, stage: Stage) -> Iterator[Held | None]:
         """Wait until this process alone may make a stage. The checkpoints of a training belong to
         one process: they are fetched first, and removed when the artifact is there. Yields the
         lock, where this process needs one.
@@ -304,7 +304,7 @@ class Workshop:
         if self.runtime.rank != 0:
             yield None
             return
-        with self.turn(kind, key, lambda: self.store.has(kind, key)) as held:
+        with self._turn(kind, key, lambda: self.store.has(kind, key)) as held:
             if held is not None:
                 if stage.fitted:
                     self.checkpoints(key).restore()
@@ -343,7 +343,7 @@ class Workshop:
         trial, ledger = self.plan.by_key[key], self.ledger
         shop, ordered = self._in_order(key)
         for task, evaluation in ordered:
-            with shop.turn("evaluation", evaluation, partial(ledger.has, evaluation)) as held:
+            with shop._turn("evaluation", evaluation, partial(ledger.has, evaluation)) as held:
                 if held is not None:
                     shop.evaluate(evaluation, task, trial.encoder)
         return [ledger.read(evaluation) for evaluation in trial.evaluations.values()]
