@@ -335,11 +335,8 @@ class SearchedMethod:
         before, spaces = len(faults), list(_spaces_in(known))
         _refuse_misspelt(params, known, faults)
         for _, space in spaces if not search else ():
-            kind, remedy = (
-                next(iter(space.value)),
-                "give a list of values, or add a section `search`",
-            )
-            faults.add(space, f"{kind} without `search`", remedy)
+            told = f"{next(iter(space.value))} without `search`"
+            faults.add(space, told, "give a list of values, or add a section `search`")
         if len(faults) > before:
             return (), None
         if spaces:

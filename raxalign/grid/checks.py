@@ -102,17 +102,13 @@ class LocalData:
         limits = (stage.params.get("max_words", 0) for stage in self.plan.stages.values())
         longest = max((int(str(limit)) for limit in limits), default=0) or _ALL
         for stage in _local(self.plan):
-            seen, found = (
-                _Seen(stage, longest),
-                FileRead(_place(stage), 0, line_faults(stage, storage)),
-            )
+            seen = _Seen(stage, longest)
+            found = FileRead(_place(stage), 0, line_faults(stage, storage))
             if not found.faults:
                 found = read_through(found.path, seen.read)
-            yield (
-                found
-                if found.faults
-                else replace(found, remarks=(*seen.doubts(), *seen.left_out()))
-            )
+            if not found.faults:
+                found = replace(found, remarks=(*seen.doubts(), *seen.left_out()))
+            yield found
 
     def other_lengths(self, sizes: Mapping[Path, int]) -> Iterator[tuple[bool, str]]:
         """Compare files of given word links with the corpora that they belong to; yield, for each

@@ -508,10 +508,8 @@ class Plan:
         """Return the options of each method, one entry per point of the grid."""
         found: dict[str, list[dict[str, Any]]] = {}
         for trial in self.trials:
-            points, own = (
-                found.setdefault(trial.method, []),
-                self.filled("methods", trial.kind, trial.params),
-            )
+            own = self.filled("methods", trial.kind, trial.params)
+            points = found.setdefault(trial.method, [])
             if own not in points:
                 points.append(own)
         return found

@@ -435,17 +435,8 @@ class TaskSpec(Spec):
             kind = _kind_of(name, node, entries)
             read = Spec.read("tasks", kind, node, entries, faults, also)
             if faults.check_name(node, name) and read is not None:
-                found = (
-                    "tasks",
-                    read.kind,
-                    read.params,
-                    name,
-                    chosen,
-                    node.lines(),
-                    metrics,
-                    unseen,
-                )
-                specs.append(cls(*found))
+                more = name, chosen, node.lines(), metrics, unseen
+                specs.append(cls("tasks", read.kind, read.params, *more))
         return tuple(specs)
 
     def line_of(self, message: str) -> int | None:

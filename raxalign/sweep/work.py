@@ -214,9 +214,8 @@ def _kept(job: Job, key: str, error: Exception, world_size: int) -> str:
     if lost is not None:
         raise lost from error
     message = PluginFault.message_of(error)
-    if (
-        world_size == 1 or job.storage.ledger.failure(key) is None
-    ):  # the first of a group to fail knows why
+    # the first of a group to fail knows why
+    if world_size == 1 or job.storage.ledger.failure(key) is None:
         bug = not isinstance(error, RaxalignError)
         job.keep_failure(key, message, traceback.format_exc(), bug=bug)
     return message
@@ -253,10 +252,8 @@ def _run_groups(job: Job, key: str) -> str | None:
     returns the message of its failure.
     """
     ledger, plan, outbox = job.storage.ledger, job.read_plan(), job.outbox(key)
-    losses, workshop = (
-        Losses(job, plan, key, "group of workers"),
-        Workshop(plan, job.storage, Runtime()),
-    )
+    losses = Losses(job, plan, key, "group of workers")
+    workshop = Workshop(plan, job.storage, Runtime())
     for number in count():
         if workshop.is_trained(key):
             break

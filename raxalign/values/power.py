@@ -98,13 +98,10 @@ def claim_power_lines(opened: Opened, given: Assumed) -> Iterator[str]:
             keys = {cell.key for cell in (test.entry.cell, test.entry.baseline) if cell}
             seeds = len({trial.seed for trial in plan.trials if trial.cell in keys})
             counts = [max(seeds, 2)] * len(spread.trained)
-            filled_ = filled(spread, given)
-            found_ = (
-                Design.estimated(spread, counts)
-                if filled_ == spread
-                else Design.of(filled_.at(counts))
-            )
-            smallest.append(found_.smallest())
+            known = filled(spread, given)
+            measured = known == spread
+            design = Design.estimated(spread, counts) if measured else Design.of(known.at(counts))
+            smallest.append(design.smallest())
         scale = found.tests[0].entry.measured.scale if found.tests else 1
         told = f"a first run will show the {MINIMUM}"
         told = f"{MINIMUM}: {scale * max(smallest):.2g}" if smallest else told

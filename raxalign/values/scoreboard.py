@@ -186,10 +186,10 @@ class Scoreboard:
     @cached_property
     def unseen(self) -> frozenset[str]:
         """The languages that no method has aligned, as names have them; of sets those in none."""
-        cells_ = [cell for cell in self.cells if cell.values]
-        every = frozenset[str]().union(*(cell.unseen for cell in cells_))
+        cells = [cell for cell in self.cells if cell.values]
+        every = frozenset[str]().union(*(cell.unseen for cell in cells))
         return every.difference(
-            *({name[1] for name in cell.values} - cell.unseen for cell in cells_ if cell.set)
+            *({name[1] for name in cell.values} - cell.unseen for cell in cells if cell.set)
         )
 
     @cached_property
@@ -229,8 +229,8 @@ class Scoreboard:
             for other in self.cells:
                 if param in other.params:
                     lines.setdefault(_rest(other, param), []).append(other)
-            for cells_ in lines.values():
-                cells_.sort(key=lambda other: other.params[param])
+            for cells in lines.values():
+                cells.sort(key=lambda other: other.params[param])
         return self._lines[param].get(_rest(cell, param), []) if param in cell.params else []
 
     def of_kind(self, kind: str) -> str | None:
