@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal, final
 
-import numpy as np
 from pydantic import Field
 
 from raxalign.arrays import Ints
@@ -19,7 +18,7 @@ from raxalign.encoders.models.rows import RowSource
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
-from raxalign.lazy import torch
+from raxalign.lazy import np, torch
 from raxalign.pairing.aligners.base import AlignerInputs, SimilarityAligner
 from raxalign.pairing.links import Links
 from raxalign.pairing.words import Words
