@@ -25,8 +25,8 @@ class Needs:
     `bitext` the sentence pairs alone, `text` monolingual text of every language and the pivot.
     `dev` is the dev part of the corpus: as word pairs with `links`, else as sentence pairs. Outside
     files (dictionaries) are declared by `sources` instead. `head` is the encoder's masked-LM head,
-    which predicts words. `pieces` says that training data is read by `column_pieces`, so that the
-    pieces of much text are made before, once for all that read it by the same tokenizer.
+    which predicts words. `pieces` says that training data is read by `Pieces.of_column`, so that
+    the pieces of much text are made before, once for all that read it by the same tokenizer.
     """
 
     bitext: bool = False

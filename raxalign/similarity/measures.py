@@ -132,8 +132,8 @@ def hubness(
 
 
 class Terms(NamedTuple):
-    """What is subtracted for each `candidate` (C,), if anything is; or with `queries` (Q,) the
-    hubness terms of both sides, by whose mean similarities are divided.
+    """What is subtracted for each of the `candidates` (C,), if anything is; or with `queries` (Q,)
+    the hubness terms of both sides, by whose mean similarities are divided.
     """
 
     candidates: torch.Tensor | None

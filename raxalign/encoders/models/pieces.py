@@ -481,8 +481,8 @@ def write_pieces(
     arrays: Sequence[str] = Pieces.ARRAYS,
 ) -> dict[str, Any]:
     """Write `arrays` of the pieces of columns of a dataset, each with its language (None: a spaced
-    one), as `map_pieces` reads them from ``folder/column``, by at most `threads` processes at once.
-    Returns the numbers of sentences, words, pieces and unknown pieces of each column. Raises
+    one), as `Pieces.mapped` reads them from ``folder/column``, by at most `threads` processes at
+    once. Returns the numbers of sentences, words, pieces and unknown pieces of each column. Raises
     `RaxalignError` where a process failed.
     """
     n_parts = max(1, -(-len(read_table(dataset)) // _PART))

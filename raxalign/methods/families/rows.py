@@ -201,7 +201,7 @@ _LINKED = 100_000  # sentence pairs whose links are looked up at once
 def _types(
     folders: Mapping[str, Path], texts: Callable[[Path, str], pa.ChunkedArray]
 ) -> tuple[np.ndarray, int]:
-    """Return a number for each text of some datasets, in the order of `read_bitexts`: the same for
+    """Return a number for each text of some datasets, in the order of `Bitexts.read`: the same for
     the same text of a language. It is that of the text in any language, modulo the second number.
     """
     columns = [texts(folder, side) for side in ("tgt", "src") for folder in folders.values()]
