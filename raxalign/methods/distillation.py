@@ -30,6 +30,8 @@ from raxalign.train.loop import Fitted
 from raxalign.train.objective import Objective, Step
 from raxalign.train.options import NO_OPTION, Epochs, LearningRate, Warmup
 
+_READ = 8192  # sentences of the pivot that are tokenised together
+
 
 @final
 class Distillation(TrainedMethod["Lessons"]):
@@ -137,7 +139,7 @@ class Distillation(TrainedMethod["Lessons"]):
             teacher.precision, teacher.compiled = encoder.precision, encoder.compiled
             layers = (teacher.n_layers,)
         chunks = (
-            part for path in folders for part in sentence_chunks(read_table(path), "tgt", 8192)
+            part for path in folders for part in sentence_chunks(read_table(path), "tgt", _READ)
         )
         sentences = replace(tokenise(teacher, chunks, params.max_length), languages=(pivot,))
         return Teacher(teacher, sentences, layers, params.pooling)

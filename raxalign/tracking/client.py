@@ -34,8 +34,6 @@ _SETTINGS = {
 }
 _STEPS = 6  # such times are the limit of a whole call
 _RATE = 2.5e5  # bytes of a folder per second, for which an upload has more time
-
-
 _LIBRARIES = frozenset(
     (
         *("mlflow", "sqlalchemy", "alembic", "sqlite3", "psycopg2", "pymysql", "requests"),

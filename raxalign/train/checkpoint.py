@@ -48,7 +48,7 @@ def kept_steps(where: Path | Iterable[str]) -> int:
     >>> kept_steps(["train/step-00000200", "train/step-00000400/a", "warm/step-00000100"])
     500
     """
-    names: Iterable[str] = ()
+    names: Iterable[str]
     if isinstance(where, Path):
         names = (path.relative_to(where).as_posix() for path in where.glob("*/step-*"))
     else:
