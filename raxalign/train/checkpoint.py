@@ -162,7 +162,6 @@ def _publish(aside: Path, final: Path, fingerprint: str) -> None:
             if _read(final, fingerprint) is None:
                 shutil.rmtree(final, ignore_errors=True)
                 continue
-            shutil.rmtree(aside)
         return
 
 
