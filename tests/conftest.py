@@ -107,7 +107,7 @@ def _files_need_not_outlive_the_machine() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def _plug_ins_are_trusted() -> Iterator[None]:
-    """No test but those of `config.trust` asks whether the plug-ins of a grid may run."""
+    """No test but those of `trust` asks whether the plug-ins of a grid may run."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(TRUST, "1")
         yield

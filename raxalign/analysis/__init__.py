@@ -1,1 +1,1 @@
-"""Analyses in addition to the tasks: part of speech, frequency, correlation, projection."""
+"""Statistics of results: cells, intervals, tests, power and correlation."""

@@ -25,7 +25,7 @@ Storage = Annotated[str | None, Option(help=_STORAGE)]
 Format = Literal["table", "json", "csv"]
 ResultsFormat = Literal["table", "json", "csv", "latex", "markdown"]
 PlanFormat = Literal["table", "json"]
-# the modules of `config` that have these three are slow to import; tests compare them
+# the modules that have these three are slow to import; tests compare them
 Keep = Literal["all", "none"]
 Precision = Literal["fp32", "tf32", "bf16"]
 Symmetrization = Literal[

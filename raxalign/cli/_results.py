@@ -134,7 +134,7 @@ def _tell_unfinished(opened: Opened, commands: list[str], format: str) -> None: 
 
 def _rows_as_read(opened: Opened, kept: dict[str, dict[str, Any]]) -> Iterator[Mapping[str, Any]]:
     """Yield all values that the ledger has, as its records are read; of each record only what the
-    remarks on it are made of (`plan.values.results.remarked`) stays in memory, in `kept`.
+    remarks on it are made of (`values.results.remarked`) stays in memory, in `kept`.
     """
     from raxalign.values.results import batches, remarked, rows_of
 

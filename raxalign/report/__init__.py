@@ -1,1 +1,1 @@
-"""Tables of results."""
+"""Results in words, tables and figures: the answer, comparisons and the report."""

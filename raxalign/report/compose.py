@@ -49,7 +49,7 @@ class ReportOptions:
     """What a report shows besides results.
 
     Attributes:
-        published: the papers whose tables are shown (`config.published`).
+        published: the papers whose tables are shown (`grid.published`).
         sources: the texts that the grid is made of, by their file names.
         equivalence: the smallest difference that matters, as `comparisons` reads it.
         claims: those of the grid as its results judge them.

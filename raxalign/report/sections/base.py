@@ -98,7 +98,7 @@ class Material:
     predictions (None: none are read). Figures are drawn into the folder `figures`. `published`
     names the papers that the grid asks for. `measure` looks up by name what the other sections
     measure for published tables. `sources` are the texts that the grid is made of, by their file
-    names (`plan.load.Opened.sources`).
+    names (`Opened.sources`).
     """
 
     results: Scoreboard
