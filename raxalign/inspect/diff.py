@@ -211,39 +211,39 @@ class Walk:
             return
         self.seen.add((first, second))
         one, two = self.plans[0].stages[first], self.plans[1].stages[second]
-        yield from self.own_causes(one, two)
+        yield from _own_causes(one, two)
         for name in one.inputs.keys() & two.inputs.keys():
             yield from self.causes(one.inputs[name], two.inputs[name])
         for name, side in _in_one_alone(one.inputs, two.inputs):
             maker = one.maker if side == "first" else two.maker
             yield f"{one.kind} {maker}: the input {name} is read by the {side} only"
 
-    @staticmethod
-    def own_causes(first: Stage, second: Stage) -> Iterator[str]:
-        """Yield what differs in two stages themselves, inputs apart."""
-        name = f"{first.kind} {first.maker}"
-        if (first.kind, first.maker) != (second.kind, second.maker):
-            yield f"{name} or {second.kind} {second.maker}"
-            return
-        if first.version != second.version:
-            yield f"{name}: VERSION {first.version} or {second.version}"
-        for path, a, b in _unequal(first.params, second.params):
-            shown = (
-                "(not there)" if value is _ABSENT else json.dumps(value, ensure_ascii=False)
-                for value in (a, b)
-            )
-            yield f"{name}: {path} {' or '.join(shown)}"
-        for fact in ("precision", "base_precision"):
-            a, b = getattr(first, fact), getattr(second, fact)
-            if a != b:
-                yield f"{name}: {fact} {a} or {b}"
-        for data in sorted(first.digests.keys() | second.digests.keys()):
-            a, b = (found.digests.get(data) for found in (first, second))
-            if a != b:
-                digests = " or ".join("none" if found is None else found[:12] for found in (a, b))
-                yield f"{name}: the data {data} differs ({digests})"
-        if first.task is not None and second.task is not None:
-            yield from Walk.own_causes(first.task, second.task)
+
+def _own_causes(first: Stage, second: Stage) -> Iterator[str]:
+    """Yield what differs in two stages themselves, inputs apart."""
+    name = f"{first.kind} {first.maker}"
+    if (first.kind, first.maker) != (second.kind, second.maker):
+        yield f"{name} or {second.kind} {second.maker}"
+        return
+    if first.version != second.version:
+        yield f"{name}: VERSION {first.version} or {second.version}"
+    for path, a, b in _unequal(first.params, second.params):
+        shown = (
+            "(not there)" if value is _ABSENT else json.dumps(value, ensure_ascii=False)
+            for value in (a, b)
+        )
+        yield f"{name}: {path} {' or '.join(shown)}"
+    for fact in ("precision", "base_precision"):
+        a, b = getattr(first, fact), getattr(second, fact)
+        if a != b:
+            yield f"{name}: {fact} {a} or {b}"
+    for data in sorted(first.digests.keys() | second.digests.keys()):
+        a, b = (found.digests.get(data) for found in (first, second))
+        if a != b:
+            digests = " or ".join("none" if found is None else found[:12] for found in (a, b))
+            yield f"{name}: the data {data} differs ({digests})"
+    if first.task is not None and second.task is not None:
+        yield from _own_causes(first.task, second.task)
 
 
 def _in_one_alone(one: Mapping[str, Any], two: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

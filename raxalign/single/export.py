@@ -59,7 +59,7 @@ def push(folder: Path, name: str, *, private: bool = False) -> str:
     """
     from huggingface_hub import HfApi
 
-    hub, again = HfApi(), f"the export is in {folder}: `hf upload {name} {folder}` pushes it later"
+    hub, later = HfApi(), f"the export is in {folder}: `hf upload {name} {folder}` pushes it later"
     try:
         repository = hub.create_repo(name, private=private or None, exist_ok=True)
         there = set(hub.list_repo_files(repository.repo_id)) - _OF_NOBODY
@@ -67,7 +67,7 @@ def push(folder: Path, name: str, *, private: bool = False) -> str:
             raise RaxalignError(
                 f"--push {name}: the repository holds something else than an export"
                 f" ({', '.join(sorted(there)[:3])}), which is left as it is. Give another name;"
-                f" {again}"
+                f" {later}"
             )
         hub.upload_folder(
             repo_id=repository.repo_id,
@@ -78,14 +78,14 @@ def push(folder: Path, name: str, *, private: bool = False) -> str:
     except RaxalignError:
         raise
     except Exception as error:
-        raise _explained(name, error, again) from error
+        raise _explained(name, error, later) from error
     return str(repository)
 
 
-def _explained(name: str, error: Exception, again: str) -> RaxalignError:
+def _explained(name: str, error: Exception, later: str) -> RaxalignError:
     """The user's error for one of the hub's client."""
     status = getattr(getattr(error, "response", None), "status_code", None)
-    told = f"--push {name}: %s ({first_line(error)}). %s; {again}"
+    told = f"--push {name}: %s ({first_line(error)}). %s; {later}"
     if status in (401, 403):
         return RaxalignError(told % ("the hub refuses", _LOG_IN))
     refused = status is not None and 400 <= status < 500 and status not in (408, 429)

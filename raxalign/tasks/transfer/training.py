@@ -30,7 +30,6 @@ from raxalign.train.objective import HostSided, Objective, Step
 from raxalign.train.options import TrainSettings
 
 if TYPE_CHECKING:
-    from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.train.runtime import Runtime, Watch
 
 _RECORD, _FINGERPRINTS = "training.json", "trained_on.safetensors"
