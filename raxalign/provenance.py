@@ -51,7 +51,7 @@ def commit() -> dict[str, str]:
 
 @cache
 def machine(device: str) -> str:
-    """Return what computes on a torch device: the name of the card, or that of the processor with
+    """Return what computes on a torch device: the name of the GPU, or that of the processor with
     the number of cores that this process may use.
     """
     if device.startswith("cuda"):

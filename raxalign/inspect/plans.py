@@ -33,7 +33,7 @@ class Stock:
     stored: frozenset[str]
     dropped: frozenset[str]
     bytes: Mapping[str, int]
-    gpu_bytes: int  # the most that one of its trainings took on a card; 0 where that is not known
+    gpu_bytes: int  # the most that one of its trainings took on a GPU; 0 where that is not known
     records: Mapping[str, Tombstone]
 
     @classmethod

@@ -43,7 +43,7 @@ class RunConfig(BaseParams):
 
     `workers` train one trial together: into as many shares, each with masks of its own, the batches
     of trainings with dropout are divided, also where the flag `--workers` has another number of
-    workers compute them. Each has `gpus_per_worker` (None: one where there are cards) and
+    workers compute them. Each has `gpus_per_worker` (None: one where there are GPUs) and
     `threads`; `precision` is that of encoders, whose weights are held in `base_precision` where
     nothing trains them, and whose blocks run as torch.compile makes them where `compile` is set;
     `activation_checkpointing` says how trainings save memory; `checkpoint_minutes` is the time
@@ -87,11 +87,11 @@ class RunConfig(BaseParams):
         return uri
 
     @model_validator(mode="after")
-    def _computes_on_cards(self) -> Self:
+    def _computes_on_gpus(self) -> Self:
         if self.precision == "tf32" and self.gpus_per_worker == 0:
             raise ValueError(
-                "precision: tf32 requires cards, and `gpus_per_worker: 0` gives the workers none",
-                "write fp32 or bf16, or give each worker a card",
+                "precision: tf32 requires GPUs, and `gpus_per_worker: 0` gives the workers none",
+                "write fp32 or bf16, or give each worker a GPU",
             )
         return self
 

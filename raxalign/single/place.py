@@ -92,7 +92,7 @@ def runtime(
         ) from error
     if not computes(precision, chosen):
         raise ResourceError(
-            f"--precision {precision}: requires an NVIDIA card of compute capability 8.0 or higher,"
+            f"--precision {precision}: requires an NVIDIA GPU of compute capability 8.0 or higher,"
             f" which the device {chosen} is not: choose fp32 or bf16, or another --device"
         )
     return Runtime(device=chosen, seed=seed, threads=torch.get_num_threads(), precision=precision)

@@ -58,7 +58,7 @@ class Workshop:
     """
 
     GPU_BYTES: ClassVar[str] = "gpu_bytes"
-    """The note with the memory of a card that making a stage took."""
+    """The note with the memory of a GPU that making a stage took."""
     MAKERS: ClassVar[dict[str, Callable[[Workshop, Stage, Path], Mapping[str, Any]]]] = {}
     """Stage kind -> what writes its artifact into a folder and returns its notes."""
 

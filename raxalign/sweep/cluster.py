@@ -143,7 +143,7 @@ class Nodes:
         return nodes
 
     def with_gpus(self, job: Job, hear: Hear) -> tuple[Job, Nodes]:
-        """Return the job with a card for each worker where a node has one, if the grid does not say
+        """Return the job with a GPU for each worker where a node has one, if the grid does not say
         how many; and the nodes by then. Named machines are waited for, since one of them may have a
         card.
         """
@@ -153,7 +153,7 @@ class Nodes:
         if not any(node.get("GPU") for node in (*nodes.alive, *nodes.later)):
             return replace(job, gpus=0.0), nodes
         hear(
-            Said("each worker gets a card of its own (run.gpus_per_worker: 0.5 lets two share one)")
+            Said("each worker gets a GPU of its own (run.gpus_per_worker: 0.5 lets two share one)")
         )
         return replace(job, gpus=1.0), nodes
 
@@ -263,7 +263,7 @@ _PATIENCE, _PAUSE = 10.0, 0.5  # seconds for a head that is starting, and betwee
 @contextmanager
 def joined(job: Job, address: str | None, hear: Hear) -> Iterator[tuple[Job, Nodes]]:
     """Be on the cluster at an address, or on one of this machine alone, within the block. Yields
-    the job with the folder of Ray's own files, which is removed in the end, and with the cards of
+    the job with the folder of Ray's own files, which is removed in the end, and with the GPUs of
     each worker; and the nodes of the cluster.
     """
     job = replace(job, scratch=scratch_folder(job.storage.root, address))

@@ -150,7 +150,7 @@ class Job:
         return Workshop(self.read_plan(), self.storage, runtime)
 
     def _take_share(self) -> str:
-        """Hold torch to this worker's share of the cores and of a card; returns the device."""
+        """Hold torch to this worker's share of the cores and of a GPU; returns the device."""
         torch.set_num_threads(self.threads)
         if not (self.gpus and torch.cuda.is_available()):
             return "cpu"

@@ -189,7 +189,7 @@ def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | 
 def _curves(
     job: Job, key: str, rank: int, outbox: Outbox
 ) -> Iterator[tuple[Spool, Callable[[Mapping[str, float], int], None]]]:
-    """Keep the curves of a trial, and in the end the hours for which this worker held cards. Yields
+    """Keep the curves of a trial, and in the end the hours for which this worker held GPUs. Yields
     what receives metrics too. The speed of a training is shown only, since it is not a result.
     """
     spool, begun = Spool(job.storage, key), time.monotonic()

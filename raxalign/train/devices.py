@@ -119,14 +119,14 @@ def on_device(
 
 @dataclass
 class Peak:
-    """The most memory of a card that something took; 0 on the CPU, and before it has ended."""
+    """The most memory of a GPU that something took; 0 on the CPU, and before it has ended."""
 
     bytes: int = 0
 
 
 @contextmanager
 def peak_memory(device: str) -> Iterator[Peak]:
-    """Measure the memory of a card that torch holds at most within the block."""
+    """Measure the memory of a GPU that torch holds at most within the block."""
     peak = Peak()
     if not device.startswith("cuda"):
         yield peak
@@ -143,7 +143,7 @@ _REMEDY = "install it on every machine, or leave run.compile at false"
 def check_compiler(device: str) -> None:
     """Raise `DependencyError` where torch.compile has no compiler for a torch device."""
     if device.startswith("cuda") and find_spec("triton") is None:
-        raise DependencyError(f"run.compile requires the package triton on a card: {_REMEDY}")
+        raise DependencyError(f"run.compile requires the package triton on a GPU: {_REMEDY}")
     name = os.environ.get("CXX") or "g++"
     if shutil.which(name) is None:
         raise DependencyError(f"run.compile requires a C++ compiler ({name}): {_REMEDY}")
@@ -176,7 +176,7 @@ def arithmetic(precision: Precision, device: torch.device | str) -> Iterator[Non
 def without_plans() -> Iterator[None]:
     """Keep attention from cuDNN within the block. It plans anew, on the host, for each new shape,
     and the shapes of batches of text hardly ever come twice: a step of fine-tuning under a mask
-    took 148 ms on an H100, of which the card computed 12.
+    took 148 ms on an H100, of which the GPU computed 12.
     """
     before = torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
     torch.backends.cuda.enable_cudnn_sdp(False)
@@ -187,7 +187,7 @@ def without_plans() -> Iterator[None]:
 
 
 def has_fast_products() -> bool:
-    """Return whether this machine has a card that computes in TensorFloat-32 and bfloat16."""
+    """Return whether this machine has a GPU that computes in TensorFloat-32 and bfloat16."""
     return torch.cuda.is_available() and torch.cuda.get_device_capability() >= _AMPERE
 
 
@@ -204,14 +204,14 @@ def check_device(
     """
     if not computes(precision, device):
         raise ResourceError(
-            "run.precision: tf32 requires an NVIDIA card of compute capability 8.0 or higher, and"
-            " this worker has none: write fp32 or bf16, or give each worker a card"
+            "run.precision: tf32 requires an NVIDIA GPU of compute capability 8.0 or higher, and"
+            " this worker has none: write fp32 or bf16, or give each worker a GPU"
             " (run.gpus_per_worker)"
         )
     if base == "bf16" and torch.device(device).type == "cuda" and not has_fast_products():
         major, minor = torch.cuda.get_device_capability()
         raise ResourceError(
-            "run.base_precision: bf16 requires a card of compute capability 8.0 or higher, which"
+            "run.base_precision: bf16 requires a GPU of compute capability 8.0 or higher, which"
             f" computes in bfloat16, and that of this worker has {major}.{minor}: write fp32, or"
-            " give each worker another card"
+            " give each worker another GPU"
         )

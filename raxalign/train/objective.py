@@ -159,7 +159,7 @@ class Step:
         """Seed what a share of the batch draws in the forward pass; with `place`, the position of
         its first row, what a micro-batch draws that is read twice.
 
-        Without a card in use, `torch.manual_seed` formats the whole call stack at every call.
+        Without a GPU in use, `torch.manual_seed` formats the whole call stack at every call.
         """
         where = (Stream.DROPOUT,) if place is None else (place, Stream.DROPOUT_TWICE)
         seed = mix(self.seed, self.number, share, *where)

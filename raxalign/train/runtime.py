@@ -81,7 +81,7 @@ class Runtime:
     computes them (0: as many as there are workers). Besides the seed, only these three change a
     result. `checkpointing` says when the backward pass computes the activations of blocks again
     instead of keeping them (``auto``: once memory has run out). With `prefetch` a thread prepares
-    the next step (None: where the device is a card).
+    the next step (None: where the device is a GPU).
     """
 
     device: str = "cpu"

@@ -192,7 +192,7 @@ NOWHERE, OF_DEV = {"pairs": {"de": Path("nowhere")}}, {"options": ("selection=de
         ("rotation", {"pairs": {"fr": Path("pairs")}}, "holds de-en, not fr-en"),
         ("rotation", NOWHERE, r"nowhere: there is no such folder of word pairs.*pairs`"),
         ("finetune", OF_DEV, "needs the dev part of a corpus, which only a grid"),
-        ("rotation", {"precision": "tf32"}, "--precision tf32: requires an NVIDIA card"),
+        ("rotation", {"precision": "tf32"}, "--precision tf32: requires an NVIDIA GPU"),
         ("rotation", {"precision": "fp16"}, "--precision fp16: write fp32, tf32, bf16"),
     ],
 )

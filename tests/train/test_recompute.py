@@ -215,7 +215,7 @@ def test_tf32_holds_within_its_block_alone():
 
 
 def test_tf32_is_refused_where_nothing_computes_in_it():
-    with pytest.raises(ResourceError, match=r"run\.precision: tf32 requires an NVIDIA card"):
+    with pytest.raises(ResourceError, match=r"run\.precision: tf32 requires an NVIDIA GPU"):
         check_device("cpu", "tf32")
     check_device("cpu", "bf16")
     check_device("cpu", "fp32")
@@ -235,7 +235,7 @@ def test_a_missing_compiler_is_named_and_a_card_requires_triton(monkeypatch):
 def test_a_base_in_bfloat16_is_refused_on_a_card_that_does_not_compute_in_it(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *_: (7, 5))
-    told = r"run\.base_precision: bf16 requires a card of .* 7\.5"
+    told = r"run\.base_precision: bf16 requires a GPU of .* 7\.5"
     with pytest.raises(ResourceError, match=told):
         check_device("cuda:0", base="bf16")
     check_device("cuda:0", base="fp32")
