@@ -108,15 +108,14 @@ def compare(grid: Grid, baseline: str | None = None, equivalence: float | None =
     """Test every result of a grid against a baseline: one row per value, the columns those of the
     report's ``comparisons.csv``, and one per option as in `results`.
 
-    `value`, `low`, `high` are the mean and its 95 % interval over runs and examples; `difference`,
-    `difference_low`, `difference_high`, `p` and `p_adjusted` (Holm) those of the difference to the
-    baseline, each by itself but for `p_adjusted`; `verdict` is what follows (better, worse, no
-    difference, not after correction, cannot tell), and `reason` says why there is no test.
-    `look` counts the looks at a comparison, with this one: p-values of the second and later ones
-    are corrected for it. `detectable` is the minimum detectable effect (80 % power), with five runs
-    and more, and
-    `languages_low`, `languages_high` and `languages_p` are those of a mean for languages like
-    these.
+    `value`, `low`, `high` are the mean and its 95 % confidence interval over runs and examples;
+    `difference`, `difference_low`, `difference_high`, `p` and `p_adjusted` (Holm) those of the
+    difference to the baseline, each by itself but for `p_adjusted`; `verdict` is what follows
+    (better, worse, no difference, not after correction, cannot tell), and `reason` says why there
+    is no test. `look` counts the looks at a comparison, with this one: p-values of the second and
+    later ones are corrected for it. `detectable` is the minimum detectable effect (80 % power),
+    with five runs and more, and `languages_low`, `languages_high` and `languages_p` are those of a
+    mean generalising to new languages.
 
     Args:
         grid: what `plan` returned, or a grid file.

@@ -310,10 +310,10 @@ def test_what_falls_far_below_the_baseline_or_is_outdated_is_named(run, tmp_path
         found = run("results", file, *more)
         assert "note: rotation with 100 pairs falls far below its baseline in xnli" in found.err
         assert "de 5.0 against" in found.err
-        assert "the readouts of rotation were fitted before the task's training" in found.err
+        assert "the post-hoc maps of rotation (`readout`) were fitted before" in found.err
     lines = [line for line in found.out.splitlines() if line.startswith("rotation")]
     (de,), (en,) = ([line for line in lines if f" {lang} " in line] for lang in ("de", "en"))
-    assert de.endswith("(falls far below) (outdated readouts)")
+    assert de.endswith("(falls far below) (stale maps)")
     assert "outdated" not in en
     told = json.loads(run("results", file, "--compare", "--format", "json").out)
     assert {row["lang"]: (row["falls_far"], row["outdated"]) for row in told} == {

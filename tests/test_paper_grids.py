@@ -46,7 +46,7 @@ OUTDATED = {
         (method, "xnli", "`readout: keep`") for method in ("rotation", "sentence_rotation")
     },
     "paper": {
-        (method, "xnli", f"{method} moves the pivot, so that the task trains through its readouts")
+        (method, "xnli", f"{method} moves the pivot, so that the task trains through its maps")
         for method in ("centering", "znorm", "iterative_normalization", "leace", "lsar", "lir")
     },
 }

@@ -68,7 +68,7 @@ def list_(
 
     Options:
         what: methods, tasks, corpora, encoders, aligners, metrics or sections; or training: the
-            options that trainings share
+            options that all training runs share
         kind: One of them: print its description and its options.
         format: text, or markdown as in docs/.
     """

@@ -57,8 +57,8 @@ def results(
             do (`rotation center=true`), or `all` for every two methods with each other, and their
             ranks. With --format json or csv, print the rows that the report writes as
             comparisons.json and comparisons.csv.
-        over: With --compare, languages: also the interval of each mean for languages like these,
-            where the languages of the grid are a sample of at least four.
+        over: With --compare, languages: also the interval of each mean generalising to new
+            languages, where the languages of the grid are a sample of at least four.
         best: The best points of the grid's searches, and the runs that confirm them.
         keys: One line per trial instead: its key, which `show` and `export` take.
     """

@@ -51,8 +51,8 @@ class Encoder(ABC):
         if not torch.isfinite(vectors.detach().sum()):
             raise RaxalignError(
                 f"the encoder gives vectors with NaN or infinite values for sentences of {lang}:"
-                " its weights are too large, as after a training that diverged. Train it again with"
-                " a smaller `learning_rate`"
+                " its weights are too large, as after a training run that diverged. Train it"
+                " again with a smaller `learning_rate`"
             )
 
     @abstractmethod

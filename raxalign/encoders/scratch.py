@@ -94,9 +94,9 @@ class Scratch(EncoderKind):
         learning_rate: float = Field(1e-3, gt=0)
         """Learning rate at the end of the warm-up."""
         dropout: float = Field(0.1, ge=0, lt=1)
-        """Probability of dropout, here and in later trainings."""
+        """Probability of dropout, here and in later training runs."""
         seed: int = 0
-        """Seed of the first weights and of the training."""
+        """Seed of the initial weights and of the training run."""
         removed: ClassVar = {
             "lowercase": Removed("leave it out: text is read with its case", False),
             "warmup": Removed("leave it out: the rate rises over a tenth of the steps", 0.1),

@@ -109,7 +109,7 @@ class Static(EncoderKind):
         max_sentences: int = Field(1_000_000, ge=1)
         """Largest number of sentences per language to train on."""
         seed: int = Field(0, ge=0)
-        """Seed of the training."""
+        """Seed of the training run."""
         removed: ClassVar = {
             "max_vectors": Removed("leave it out: the first 200,000 vectors are read", 200_000),
             "architecture": Removed("leave it out: a word predicts its neighbours", "skipgram"),

@@ -67,7 +67,7 @@ class Meeting:
             if acts.readouts and reads.layers:
                 low, high = min(reads.layers), max(reads.layers)
                 remedy = str(low) if low == high else f"{low}-{high}"
-            past = "what leaves the encoder, past all readouts"
+            past = "what leaves the encoder, past all post-hoc maps"
             told = _in_words(reads.layers) if reads.layers else past
             found[task] = Untouched(_acts_told(acts), told, remedy)
         return found

@@ -153,16 +153,16 @@ class Trial:
 
     @staticmethod
     def kept_readouts(found: Iterable[tuple[Trial, str]]) -> list[str]:
-        """Return a remark per task and reason on the readouts that its training outdates and that
-        are kept, among some (trial, task).
+        """Return a remark per task and reason on the post-hoc maps that its training run makes
+        stale and that are kept, among some (trial, task).
         """
         methods: dict[tuple[str, str], dict[str, None]] = {}
         for trial, task in found:
             if task in trial.outdated:
                 methods.setdefault((task, trial.outdated[task]), {})[trial.method] = None
         return [
-            f"{task}: the readouts of {', '.join(names)} were fitted before the task's training,"
-            f" which changes the encoder, and are kept: {why}"
+            f"{task}: the post-hoc maps of {', '.join(names)} (`readout`) were fitted before the"
+            f" task's training run, which changes the encoder, and are kept: {why}"
             for (task, why), names in methods.items()
         ]
 

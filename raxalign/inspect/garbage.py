@@ -25,7 +25,7 @@ _WHY = {
     "damaged": "they were set aside, and nothing reads them",
     "former": "an earlier version left them, and nothing reads them",
     "scratch": "the drivers that used them are dead",
-    "checkpoints": "their trainings are over, or no given grid has them",
+    "checkpoints": "their training runs are over, or no given grid has them",
     "locks": "no driver lives and no process holds them",
     "downloads": "nothing is left to run in the given grids; they can be fetched again",
     "cache": "copies of artifacts that no given grid needs",

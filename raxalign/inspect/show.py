@@ -33,8 +33,8 @@ _MOST = 20  # matches that a message lists
 _SOME = 5  # keys of trials that are listed
 _KEY = 12  # characters of a key in a table
 _LEGEND = (
-    "In brackets 95 % intervals over the examples, with this training as it is; over several seeds:"
-    " `raxalign results --compare`."
+    "Brackets: 95 % confidence intervals over the examples, for this training run alone; over"
+    " several seeds: `raxalign results --compare`."
 )
 
 

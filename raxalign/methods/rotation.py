@@ -14,8 +14,8 @@ from raxalign.options.params import Removed
 
 @final
 class Rotation(WordMapMethod):
-    """Rotate each language onto the pivot, or the pivot onto each language, by the orthogonal map
-    that brings word pairs nearest together (orthogonal Procrustes).
+    """Rotate each language onto the pivot, or the pivot onto each language, by orthogonal
+    Procrustes: the orthogonal map that brings word pairs nearest together.
 
     Formula: W = argmin ||X W - Y||, W^T W = I, for each layer; with `center`, x -> (x - mean X) W +
     mean Y (Kulshreshtha et al. 2020, Eq. 5).
@@ -25,7 +25,7 @@ class Rotation(WordMapMethod):
     with a word that occurs less than `min_count` times are left out; the notes count them.
 
     Fewer pairs than dimensions leave the rotation arbitrary in the dimensions that no pair spans,
-    and a direction in which the pairs hardly vary together is turned by chance. The notes record
+    and a direction in which the pairs hardly vary together is turned at random. The notes record
     the number of pairs, that of dimensions, the rank of the pairs' cross-covariance at each layer,
     and in how many directions they vary together (its effective rank: the exponential of the
     entropy of its singular values). Results show a remark where dimensions are arbitrary, and where

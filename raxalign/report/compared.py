@@ -142,7 +142,7 @@ def groups(values: Sequence[float], apart: Collection[tuple[int, int]]) -> list[
 _OWN = ("margin", "detectable", "at_chance", "falls_far", "outdated")
 _HEADS = ("method", "sentences", "lang")
 _COLUMNS = ("value", "difference", "p (Holm)", "runs", "examples", "verdict")
-_OVER = "for languages like these"
+_OVER = "generalising to new languages"
 _WORDS = frozenset({"method", "lang", "verdict"})
 _LEGEND = (
     "Brackets give 95 % confidence intervals that treat both training runs and test examples as"
@@ -352,7 +352,7 @@ def _line(
         f"({entry.untested})" if entry.untested and entry.verdict != "=" else "",
         "(at chance)" if entry.at_chance else "",
         "(falls far below)" if entry.falls_far else "",
-        "(outdated readouts)" if entry.outdated else "",
+        "(stale maps)" if entry.outdated else "",
     ]
     verdict = " ".join(fact for fact in facts if fact)
     return (name, size, entry.name[1], value, difference, p, runs, examples, verdict)

@@ -264,8 +264,9 @@ def _remade(found: Found, key: str, storage: Storage) -> str | None:
         for key in found.trial.evaluations.values()
     ):
         return (
-            "note: the tasks of this trial read readouts that were fitted again after their own"
-            " training; those of the encoder before it are fitted now, and no task measured them"
+            "note: the tasks of this trial read post-hoc maps that were fitted again after their"
+            " own training run; those of the encoder before it are fitted now, and no task"
+            " measured them"
         )
     entry = storage.tombstones.of("aligned", found.trial.aligned)
     sentence = again([entry] if entry else [])

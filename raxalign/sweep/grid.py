@@ -301,14 +301,15 @@ def _checked(opened: Opened, plan: Plan) -> Job:
 
 
 def _report_idle_workers(opened: Opened, plan: Plan) -> None:
-    """Report that `--workers` has more workers than trainings with dropout can use."""
+    """Report that `--workers` has more workers than training runs with dropout can use."""
     given, shares = opened.run.workers, opened.grid.run.workers
     divided = any(stage.shares and stage.trained for stage in plan.stages.values())
     if given > shares and divided:
         to_stderr(
-            f"note: --workers {given}: trainings with dropout use {shares}, since the masks depend"
-            f" on how batches are divided. Write `workers: {given}` in `run` of {opened.grid.path}"
-            " to divide them further; what is trained so has keys of its own"
+            f"note: --workers {given}: training runs with dropout use {shares}, since the masks"
+            f" depend on how batches are divided. Write `workers: {given}` in `run` of"
+            f" {opened.grid.path} to divide them further; those training runs have keys of their"
+            " own"
         )
 
 

@@ -222,7 +222,7 @@ class Training:
     dev_sets: bool = False
     rows: Mapping[str, Any] | None = None
     alone: tuple[str, ...] = (
-        "its training is its own",
+        "its training run cannot be combined with another",
         "name another task, or leave `with_task` out",
     )
     watched: frozenset[str] = frozenset()
@@ -356,7 +356,7 @@ class Task(PlugIn):
         """Train as `training` describes, from the weights of `aligned`, write the result into
         `folder`, and return notes.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no training of its own")
+        raise NotImplementedError(f"{type(self).__name__} has no training run of its own")
 
     @abstractmethod
     def evaluate(

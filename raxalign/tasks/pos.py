@@ -17,8 +17,8 @@ class Pos(TaggingTask):
     """Zero-shot transfer of a tagger of universal parts of speech: trained on the pivot, scored on
     dev and test of every language, the pivot too.
 
-    Taggers are those of `ner`; `linear` takes 5 epochs here. Its training outdates
-    readouts that were fitted before: in a small encoder (German, one seed) the accuracy was 47.2
+    Taggers are those of `ner`; `linear` takes 5 epochs here. Its training run makes post-hoc maps
+    that were fitted before it stale: in a small encoder (German, one seed) the accuracy was 47.2
     without a rotation, 39.6 with one that was kept, and 62.2 with one that was fitted again.
 
     Formula: accuracy = right words / all words. Words without a prediction (beyond `max_length`)

@@ -102,9 +102,8 @@ class Representation(VectorTask):
     of the grid's own corpus.
 
     By default `measures` are language identity and anisotropy. The probe is trained on half of the
-    sentences and tested on the other half; an accuracy of one half is chance, so that no language
-    can be seen. Metrics of the highest layer are also given without
-    the name of the layer.
+    sentences and tested on the other half; an accuracy of one half is that of guessing: no language
+    can be seen. Metrics of the highest layer are also given without the name of the layer.
 
     Measures of pairs compare linked words (`unit: words`), or sentences and their translations
     (`unit: sentences`). `mexa` is that of Kargaran et al. with `unit: sentences`,

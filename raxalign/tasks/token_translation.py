@@ -412,8 +412,8 @@ class TokenTranslation(Task):
     Formula: h -> h + α (R_target - R_source) after block l, where R is a language's mean over
     monolingual text. The shifted states pass through the blocks above and the masked-LM head, on
     unmasked input; the output is the likeliest piece at every position but the special ones. Inside
-    transforms of the aligned encoder apply, in the means too. Readouts do not apply, because the
-    head never reads them.
+    transforms of the aligned encoder apply, in the means too. Post-hoc maps do not apply, because
+    the head never reads them.
 
     Metrics are of one direction: `de-en` is from German. A language has the pieces of its own side
     of the split, translated or not. The shift, a layer l and a weight α, that has the best `bleu1`

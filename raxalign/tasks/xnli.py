@@ -31,12 +31,12 @@ class Xnli(ClassificationTask):
     The classifier is one linear layer on the last layer's [CLS], after dropout, without a pooler.
     Unless options say otherwise, training follows Cao et al. (2020, A.1): 3 epochs, batches of 32,
     Adam(.9, .98, 1e-9), warm-up over the first tenth of the steps, then a constant rate. A method's
-    transforms apply to what the classifier reads. Its readouts are fitted again on the encoder that
-    this training left (`readout: refit`), which those fitted before it no longer fit. They are kept
-    as they were (`keep`) where `selection` is `mean-dev` or `target-dev`, and where the method
-    moves the pivot; results then have a remark. [CLS] is not a word: readouts are fitted again on
-    words, by the method's own `pooling`. Translations are trained on through the readouts, which
-    stay. Metrics are `accuracy` per language, and its means `avg` (over all languages) and
+    transforms apply to what the classifier reads. Its post-hoc maps are fitted again on the encoder
+    that this training run left (`readout: refit`), since those fitted before it are stale. They are
+    kept as they were (`keep`) where `selection` is `mean-dev` or `target-dev`, and where the method
+    moves the pivot; results then have a remark. [CLS] is not a word: maps are fitted again on
+    words, by the method's own `pooling`. Translations are trained on through the maps, which stay.
+    Metrics are `accuracy` per language, and its means `avg` (over all languages) and
     `avg_zero_shot` (over all but the pivot). With `code_switching: sentence` (`translate-train`
     only; Pan et al., 3.3) each training pair (p_xx, h_xx) of another language is used as (p_xx,
     h_pivot) and (p_pivot, h_xx), both in one batch; each sentence has the transforms of its own
@@ -45,8 +45,7 @@ class Xnli(ClassificationTask):
     On a static encoder the word vectors stay as they are. A text's vector is the mean of its words'
     vectors, with the transforms of its language, scaled to the length sqrt(H); a classifier with
     one hidden layer of 300 (ReLU, dropout) reads [p; h; |p - h|; p * h] of premise and hypothesis.
-    Its learning rate is 1e-3; the rest of the training is as above. Liu et al. (2020, §3) do not
-    name theirs.
+    Its learning rate is 1e-3; the rest is as above. Liu et al. (2020, §3) do not name theirs.
 
     Data: labelled sentence pairs: training data in the pivot, dev and test data in every language.
 

@@ -151,4 +151,4 @@ def _together() -> Iterator[None]:
         raise
     except RuntimeError as error:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise PeerLost(f"another worker of this training is gone ({first[:200]})") from error
+        raise PeerLost(f"another worker of this training run is gone ({first[:200]})") from error

@@ -36,7 +36,7 @@ Verdict = Literal["better", "worse", "no difference", "not after correction", "c
 ONE_BY_ONE = (
     "Intervals are not corrected for multiple comparisons; the verdicts are (Holm, per table). “Not"
     " after correction”: the interval does not contain 0 (p below 0.05), but among all comparisons"
-    " of the table the difference may be chance."
+    " of the table the difference may be random variation."
 )
 MINIMUM = "minimum detectable effect (80 % power)"
 ALL = "all"
@@ -181,8 +181,8 @@ class Compared:
             )
         if self.outdated:
             yield (
-                "Under readouts that were fitted before the task's training, which changes the"
-                f" encoder: {self.outdated}."
+                "Under stale post-hoc maps, fitted before the task's training run, which changes"
+                f" the encoder: {self.outdated}."
             )
 
 

@@ -67,7 +67,7 @@ def remarks(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
     for trial, task, notes in there:
         trained = notes.get("unknown_in_training", {})
         readers = {task: notes.get("unknown", {})}
-        readers |= {f"the training of {name}": rates for name, rates in trained.items()}
+        readers |= {f"the training run of {name}": rates for name, rates in trained.items()}
         for reader, rates in readers.items():
             for lang, share in rates.items():
                 if share > Caveats.UNKNOWN:
@@ -85,7 +85,7 @@ def remarks(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def _trainings(plan: Plan, there: Iterable[tuple[Trial, str, Mapping[str, Any]]]) -> Iterator[str]:
-    """Yield the remarks on trainings, each with the trials that it is about."""
+    """Yield the remarks on training runs, each with the trials that it is about."""
     found: dict[str, dict[str, dict[str, None]]] = {kind: {} for kind in _TRAINING}
     for trial, _, notes in there:
         shown = plan.trial_name(trial) if notes.keys() & found.keys() else ""
@@ -101,16 +101,16 @@ def _trainings(plan: Plan, there: Iterable[tuple[Trial, str, Mapping[str, Any]]]
                 found[kind].setdefault(name, {})[told] = None
     flat, falling, cut = found.values()
     for name, runs in flat.items():
-        yield f"the loss of the training {name} did not fall ({_first(runs)})"
+        yield f"the loss of the training run {name} did not fall ({_first(runs)})"
     for name, runs in falling.items():
         yield (
-            f"{HARDLY}: the loss of the training {name} still fell in its last fifth"
+            f"{HARDLY}: the loss of the training run {name} still fell in its last fifth"
             f" ({_first(runs)}); train it longer, or at a larger `learning_rate`"
         )
     for name, runs in cut.items():
         yield (
-            f"memory ran out in the training {name} ({_first(runs)}), so that dropout drew other"
-            " masks than where whole batches fit"
+            f"memory ran out in the training run {name} ({_first(runs)}), so that dropout drew"
+            " other masks than where whole batches fit"
         )
 
 
@@ -133,7 +133,7 @@ def _floors(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> Iterator[st
         if low and len(there[task]) > 1:
             yield (
                 f"near the floor: no method reaches {FLOOR:.0%} in {task} ({', '.join(low)}), so"
-                " that differences there say little; more `sentences`, longer trainings or a"
+                " that differences there say little; more `sentences`, longer training runs or a"
                 " stronger encoder leave it"
             )
 

@@ -61,7 +61,7 @@ def test_a_grid_that_is_killed_and_interrupted_goes_on_repeats_nothing_and_mends
     interrupt_later(site)
     assert list((site.storage / "damaged").iterdir())
     said = site.run("--workers", "2").stderr
-    assert "note: --workers 2: trainings with dropout use 1" in said
+    assert "note: --workers 2: training runs with dropout use 1" in said
     assert "1 done, 0 failed" in said
     assert {key: when for key, when in site.entries().items() if key in kept} == kept
     later = set((site.storage / "spool").glob("*/*.json")) - before

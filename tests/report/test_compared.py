@@ -45,7 +45,7 @@ def test_two_methods_are_not_ranked_nor_are_all_against_one(results, made):
 
 
 def test_the_column_for_languages_like_these_is_shown_where_it_is_asked_for(results, made):
-    assert "languages like these" not in text(results, made, None)
+    assert "generalising to new languages" not in text(results, made, None)
     shown = text(results, made, None, over_languages=True)
     means = [line for line in shown.splitlines() if re.search(r"rotation \S+ .* avg ", line)]
     assert means

@@ -97,7 +97,7 @@ def clutter(root):
         "1 plans (1.0 kB): no given grid has any of their stages": put(root, "plans/a.json"),
         "1 spool (1.0 kB): no given grid has their trials": put(root, f"spool/{OTHER}/1.json"),
         "1 damaged (1.0 kB): they were set aside": put(root, "damaged/pairs-x-1/data"),
-        "1 checkpoints (1.0 kB): their trainings are over": put(root, f"checkpoints/{OTHER}/s"),
+        "1 checkpoints (1.0 kB): their training runs are over": put(root, f"checkpoints/{OTHER}/s"),
         "1 locks (0 bytes): no driver lives": Path(root, "locks/making", OTHER),
         "1 former (1.0 kB): an earlier version left": put(root, "collected/all"),
         "1 tracked (1.0 kB): they mark other grids": put(root, "tracked/mark"),

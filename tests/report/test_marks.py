@@ -103,8 +103,8 @@ def test_notes_say_what_is_at_chance_and_what_falls_far_below():
     assert difference_text(alone, NumberFormat(100, 1, "%")) == "−36.0, cannot tell"
     outdated = replace(alone, baseline=None, outdated="`readout: keep`")
     assert list(outdated.remarks(NumberFormat(100, 1, "%")))[-1] == (
-        "Under readouts that were fitted before the task's training, which changes the encoder:"
-        " `readout: keep`."
+        "Under stale post-hoc maps, fitted before the task's training run, which changes the"
+        " encoder: `readout: keep`."
     )
 
 

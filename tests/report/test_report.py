@@ -86,7 +86,7 @@ def test_every_form_of_the_report_has_the_answer_and_what_its_intervals_do_not_h
     assert markdown(sentence) in texts["md"]
     assert tex(sentence) in texts["tex"]
     for text in texts.values():
-        said = "among all comparisons of the table the difference may be chance"
+        said = "among all comparisons of the table the difference may be random variation"
         assert said in " ".join(text.split())
 
 

@@ -31,7 +31,7 @@ ASHA = f"trials: {TRIALS}, confirm: 1, pruner: asha"
 XNLI = "xnli: {setting: zero-shot, data: phrasebook}"
 LAST = "xnli: {setting: zero-shot, data: phrasebook, selection: last}"
 MEASURED = "pruned by asha: {} is measured at each dev selection"
-NOTHING = "nothing can be pruned: the training of {} makes no dev selections by {}"
+NOTHING = "nothing can be pruned: the training run of {} makes no dev selections by {}"
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +153,7 @@ def test_a_plan_with_a_pruner_is_read_back_from_json(pruned):
         (
             "retrieval: {}",
             "retrieval/de-en/contextual_accuracy",
-            "nothing can be pruned: retrieval has no training, so contextual_accuracy is measured"
+            "nothing can be pruned: retrieval is not trained, so contextual_accuracy is measured"
             " once, at the end",
         ),
         ("slots: {data: phrasebook}", "slots/de/f1", MEASURED.format("slots/de/f1")),
@@ -207,7 +207,7 @@ def test_trainings_that_all_trials_share_are_not_pruned(tmp_path):
     methods = ("rotation: {center: {choice: [false, true]}}",)
     opened = open_search(search_grid(tmp_path, "trials: 2, pruner: asha", methods=methods))
     assert SearchReport(opened.plan, opened.storage).plan_lines()[1] == (
-        "  nothing can be pruned: all trials share one training of xnli"
+        "  nothing can be pruned: all trials share one training run of xnli"
     )
 
 

@@ -366,9 +366,9 @@ def test_the_readouts_of_a_folder_are_kept_and_the_reason_is_told(finished, site
     why = "the transforms of a folder cannot be fitted again"
     assert trial.outdated == {"xnli": why}
     records = read_records(plan, opened.storage.ledger)
-    assert [text for text in remarks(plan, records) if "readouts" in text] == [
-        "xnli: the readouts of given were fitted before the task's training, which changes the"
-        f" encoder, and are kept: {why}"
+    assert [text for text in remarks(plan, records) if "post-hoc maps" in text] == [
+        "xnli: the post-hoc maps of given (`readout`) were fitted before the task's training run,"
+        f" which changes the encoder, and are kept: {why}"
     ]
 
 

@@ -73,7 +73,7 @@ def test_a_group_that_is_lost_is_followed_by_another_and_one_that_fails_is_not(
 def test_the_dead_worker_of_a_group_is_its_cause_and_not_those_it_left():
     dead = ActorUnavailableError("The actor died", None)
     check = WorkerHealthCheckFailedError("A worker health check failed", failure=dead)
-    left = RuntimeError("PeerLost: another worker of this training is gone")
+    left = RuntimeError("PeerLost: another worker of this training run is gone")
     found = _loss(WorkerGroupError("both", {0: left, 1: check}))
     assert (found.died, found.cause) == (True, str(dead).strip())
     alone = _loss(WorkerGroupError("one", {0: left}))

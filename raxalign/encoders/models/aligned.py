@@ -35,7 +35,7 @@ from raxalign.options.run import BasePrecision
 from raxalign.train.devices import on_device
 
 _RECORD, _TENSORS, _WEIGHTS, _FORMAT = "transforms.json", "transforms.safetensors", "encoder", 1
-_NUMBERS = "Look for a division by zero, an empty mean or a training that diverged"
+_NUMBERS = "Look for a division by zero, an empty mean or a training run that diverged"
 _SHAPES = "Its vectors and maps have the width of the encoder (`encoder.hidden_size`)"
 CODE = Path(__file__).with_name("aligned_sentences.py")
 """The module of sentence-transformers in exports with transforms: its code, which reads nothing of

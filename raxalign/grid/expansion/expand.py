@@ -58,7 +58,7 @@ def joint_faults(grid: Grid, tasks: Mapping[str, Task]) -> Iterator[Fault]:
         line, key = next((n for n in lines if n is not None), None), ".".join(path)
         task = tasks.get(named[0])
         if len(named) > 1:
-            told = f"several tasks: {', '.join(named)}; a training is one with one task"
+            told = f"several tasks: {', '.join(named)}; a training run can have only one"
             remedy = (
                 f"write a method for each, such as `{spec.name}-{named[1]}: {{kind: {spec.kind}"
             )
@@ -175,13 +175,13 @@ def _why_not(grid: Grid, trial: Trial, stages: Mapping[str, Stage], objective: S
         return f"{metric} is computed after the evaluation"
     stage = stages[trial.evaluations[task]]
     if "trained" not in stage.inputs:
-        return f"{task} has no training, so {metric} is measured once, at the end"
+        return f"{task} is not trained, so {metric} is measured once, at the end"
     trained = stages[stage.inputs["trained"]]
     if trained.task is None and "aligned" not in trained.inputs:
-        return f"all trials share one training of {task}"
+        return f"all trials share one training run of {task}"
     training = stage.plugin().training()
     if training is None or metric not in training.watched:
-        return f"the training of {task} makes no dev selections by {metric}"
+        return f"the training run of {task} makes no dev selections by {metric}"
     if objective.lang not in (*MEANS, *stage.params["languages"]):  # type: ignore[misc]
         return f"{objective.lang} is not one of the languages that {task} scores"
     return ""

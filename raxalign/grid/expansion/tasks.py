@@ -290,7 +290,7 @@ class TaskStages:
             why = "the transforms of a folder cannot be fitted again"
             remedy = "write `readout: keep`, or name other tasks"
         elif "encoder" not in trained.inputs:
-            why = f"{aligned.maker} moves the pivot, so that the task trains through its readouts"
+            why = f"{aligned.maker} moves the pivot, so that the task trains through its maps"
             remedy = "leave it out by `exclude`, or write `readout: keep`"
         if why and refit.insists:
             where = f"{self.grid.path}: tasks.{name}.readout: refit"

@@ -50,7 +50,7 @@ class WithTask(BaseParams):
     """
 
     task: str = Field(min_length=1)
-    """Task of the grid, by its name there, whose training is part of this one."""
+    """Task of the grid, by its name there, whose training run is part of this one."""
     schedule: Literal["joint", "alternate", "before"] = "joint"
     """How both are trained: each step by the sum of both losses (`joint`), steps of one and of the
     other in turn (`alternate`), or all of the method before all of the task (`before`), which is
@@ -89,7 +89,7 @@ class TrainedMethod(Method, Generic[RowsT]):
     """Profile -> option (YAML name) -> the value that it has where none is given."""
 
     class Params(Method.Params, LoopOptions):
-        """The options that every training of an encoder has."""
+        """The options that every training run of an encoder has."""
 
         freeze: Annotated[Freeze, LATER] = "none"
         lora: Annotated[AdapterOption, LATER] = "none"
@@ -98,7 +98,7 @@ class TrainedMethod(Method, Generic[RowsT]):
         on the dev part of the corpus (`dev`), measured after each epoch and at the end.
         """
         with_task: Annotated[Literal["none"] | WithTask, LATER] = "none"
-        """A task of the grid that is trained in the same training, which then leaves the aligned
+        """A task of the grid that is trained in the same training run, which leaves the aligned
         encoder and the task's model; a mapping, or `none`.
         """
 
@@ -330,9 +330,9 @@ class TrainedMethod(Method, Generic[RowsT]):
         start = objective.comparable_from
         if start >= total:
             raise RaxalignError(
-                f"{self.name}: losses can be compared from step {start} on, and the training has"
-                f" {total} steps, so `selection: dev` has nothing to choose from. Train longer, or"
-                " leave `selection` out"
+                f"{self.name}: losses can be compared from step {start} on, and the training run"
+                f" has {total} steps, so `selection: dev` has nothing to choose from. Train"
+                " longer, or leave `selection` out"
             )
         rows = self.read_dev(encoder, inputs)
         batch_size = self.settings().batch_size

@@ -83,7 +83,7 @@ class WordRetrieval(Section):
         same = any(any(table["identical"].to_pylist()) for table in tables)
         for identical in (False, True) if same else (False,):
             found = [(entry.cell, _tagged(entry, tags, identical=identical)) for entry in asked]
-            more = ", with pairs of one form" if identical else ""
+            more = ", with identically spelt pairs" if identical else ""
             facts = {"identical": identical, "languages": _languages(asked), "how": how}
             about = caption("by_part_of_speech", **facts) + self.of_methods(self.MOST_METHODS)
             yield _table(results, f"Retrieval by part of speech{more}", found, about)

@@ -164,8 +164,8 @@ class TransferParams(Task.Params):
     the hub and columns, where they differ from those of the grid.
     """
     readout: Literal["keep", "refit"] | None = None
-    """Whether a method's readouts are fitted again on the encoder that this training left
-    (`refit`), or kept as they were fitted before it (`keep`) (none: `refit` where the training
+    """Whether a method's post-hoc maps are fitted again on the encoder that this training run left
+    (`refit`), or kept as they were fitted before it (`keep`) (none: `refit` where the training run
     changes the encoder and leaves the weights of one epoch, else `keep`).
     """
     selection: Selection | None

@@ -269,7 +269,10 @@ class TransferTask(Task):
         if self.each:
             return "`models: each` trains one encoder per language", "write `models: together`"
         if not self.reads(1).tunes:
-            return "its training leaves the encoder as it is", "choose a task that fine-tunes it"
+            return (
+                "its training run leaves the encoder as it is",
+                "choose a task that fine-tunes it",
+            )
         if self.kept() == "every":
             told = f"`selection: {self.selection()}` chooses among the weights of several epochs"
             return told, "write `selection: pivot-dev` or `last`"
@@ -301,8 +304,8 @@ class TransferTask(Task):
             )
         if self.params.readout == "refit" and not self.leaves_one_encoder():
             faults.append(
-                "readout: refit fits on the one encoder that a zero-shot training keeps: it needs"
-                f" {self.refit_needs}`selection: pivot-dev` or `last`"
+                "readout: refit fits on the one encoder that a zero-shot training run keeps: it"
+                f" needs {self.refit_needs}`selection: pivot-dev` or `last`"
             )
         sets, selection = self.evaluated_sets(), self.selection()
         if not isinstance(sets, str):

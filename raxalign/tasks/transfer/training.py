@@ -67,7 +67,7 @@ class TrainedModel:
         """
         known = self.chosen or {}
         if lang not in known and ALL not in known:
-            told = f"no weights were chosen for {lang}: the training did not read its dev set"
+            told = f"no weights were chosen for {lang}: the training run did not read its dev set"
             raise DataError("trained model", told)
         return int(known[lang] if lang in known else known[ALL])
 
@@ -91,7 +91,7 @@ class Trained:
             labels = tuple(str(label) for label in record.get("labels", ()))
             return cls(models, load_file(folder / _FINGERPRINTS)["rows"].numpy(), labels)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            told = f"is not the record of a training ({error})"
+            told = f"is not the record of a training run ({error})"
             raise DataError(folder / _RECORD, told) from error
 
     @staticmethod
@@ -524,7 +524,7 @@ def _languages_of(
     missing = set(languages) - {lang for _, spoken in pairs for lang in spoken}
     if missing:
         told = f"there is no model for {', '.join(sorted(missing))}"
-        raise DataError("trained model", f"{told}: the training was for other languages")
+        raise DataError("trained model", f"{told}: the training run was for other languages")
     return [(model, spoken) for model, spoken in pairs if spoken]
 
 

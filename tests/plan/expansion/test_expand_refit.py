@@ -150,7 +150,7 @@ def test_readouts_that_a_training_outdates_have_a_reason_where_they_are_kept(tmp
 
 def test_a_map_that_moves_the_pivot_is_kept_since_the_task_trains_through_it(tmp_path):
     assert outdated(tmp_path, "kind: xnli, data: phrasebook") == {
-        "centering": "centering moves the pivot, so that the task trains through its readouts"
+        "centering": "centering moves the pivot, so that the task trains through its maps"
     }
 
 
@@ -174,13 +174,13 @@ def test_vectors_that_no_training_changes_are_not_fitted_again(tmp_path):
     assert trial.outdated == {}
 
 
-def test_a_plan_names_outdated_readouts_before_anything_runs(tmp_path):
+def test_a_plan_names_stale_maps_before_anything_runs(tmp_path):
     methods = ("none: {}", "rotation: {}", "linear: {}", "finetune: {}")
     tasks = ("xnli: {data: phrasebook, selection: mean-dev}", "pos: {data: phrasebook}")
     plan = plan_of(tmp_path, methods=methods, tasks=tasks)
-    assert [line for line in plan.remarks() if "readouts" in line] == [
-        "xnli: the readouts of rotation, linear were fitted before the task's training, which"
-        " changes the encoder, and are kept: `selection: mean-dev` leaves the weights of several"
-        " epochs"
+    assert [line for line in plan.remarks() if "post-hoc maps" in line] == [
+        "xnli: the post-hoc maps of rotation, linear (`readout`) were fitted before the task's"
+        " training run, which changes the encoder, and are kept: `selection: mean-dev` leaves the"
+        " weights of several epochs"
     ]
     assert type(plan).from_json(plan.to_json()) == plan

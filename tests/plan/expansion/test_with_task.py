@@ -96,13 +96,13 @@ OF_TASK = {
     "slots": "the grid has no task 'slots' (it has xnli, pos, retrieval, crf, mean, each)",
     "retrieval": "retrieval cannot be trained with a method: it is not trained (name a task that"
     " is: a classifier, a tagger, answers)",
-    "crf": "crf cannot be trained with a method: its training leaves the encoder as it is (choose a"
-    " task that fine-tunes it)",
+    "crf": "crf cannot be trained with a method: its training run leaves the encoder as it is"
+    " (choose a task that fine-tunes it)",
     "mean": "mean cannot be trained with a method: `selection: mean-dev` chooses among the weights"
     " of several epochs (write `selection: pivot-dev` or `last`)",
     "each": "each cannot be trained with a method: `models: each` trains one encoder per language"
     " (write `models: together`)",
-    "[xnli, pos]": "several tasks: xnli, pos; a training is one with one task (write a method for"
+    "[xnli, pos]": "several tasks: xnli, pos; a training run can have only one (write a method for"
     " each, such as `finetune-pos: {kind: finetune, ...}`)",
 }
 WRONG = [

@@ -35,7 +35,7 @@ def test_more_than_two_percent_of_unknown_pieces_are_remarked_on_once(plan):
 def test_what_a_training_read_is_remarked_on_with_its_maker(plan):
     trained = {"finetune": {"zh": 0.5}, "xnli": {"en": 0.01}}
     (found,) = remarks(plan, noted(plan, {"unknown": {"zh": 0.5}, "unknown_in_training": trained}))
-    readers = "retrieval, the training of finetune"
+    readers = "retrieval, the training run of finetune"
     assert found.startswith(f"50.0% of the subword tokens of zh in {readers} are unknown")
 
 
@@ -44,8 +44,8 @@ def test_trainings_whose_loss_did_not_fall_are_named_and_counted(plan):
     key = trial.evaluations["retrieval"]
     notes = {"loss_not_lowered": {"finetune": [0.9674, 1.6971]}}
     assert remarks(plan, {key: {"notes": notes}}) == [
-        "the loss of the training finetune did not fall (finetune lambda=0.1 de seed 1: 0.9674 to"
-        " 1.697)"
+        "the loss of the training run finetune did not fall (finetune lambda=0.1 de seed 1: 0.9674"
+        " to 1.697)"
     ]
     (many,) = remarks(plan, noted(plan, notes))
     assert many.endswith("; finetune lambda=0.1 de seed 1: 0.9674 to 1.697, and 2 more)")
@@ -54,8 +54,8 @@ def test_trainings_whose_loss_did_not_fall_are_named_and_counted(plan):
 def test_trainings_whose_dropout_drew_otherwise_since_memory_ran_out_are_named(plan):
     key = next(iter(plan.trials)).evaluations["retrieval"]
     assert remarks(plan, {key: {"notes": {"cut_batches": ["xnli"]}}}) == [
-        f"memory ran out in the training xnli ({plan.trial_name(plan.trials[0])}), so that dropout"
-        " drew other masks than where whole batches fit"
+        f"memory ran out in the training run xnli ({plan.trial_name(plan.trials[0])}), so that"
+        " dropout drew other masks than where whole batches fit"
     ]
 
 
@@ -112,8 +112,8 @@ def test_values_under_outdated_readouts_are_remarked_on_where_there_are_some(tmp
     tasks = ("pos: {data: phrasebook, readout: keep}", "retrieval: {}")
     plan = small_plan(tmp_path, methods=methods, tasks=tasks)
     said = (
-        "pos: the readouts of rotation were fitted before the task's training, which changes the"
-        " encoder, and are kept: `readout: keep`"
+        "pos: the post-hoc maps of rotation (`readout`) were fitted before the task's training run,"
+        " which changes the encoder, and are kept: `readout: keep`"
     )
     assert remarks(plan, noted(plan, {})) == [said]
     others = {
@@ -129,9 +129,9 @@ def test_a_training_that_ended_too_early_is_said_to_be_hardly_trained(plan):
     key = next(t.evaluations["retrieval"] for t in plan.trials if t.params.get("lambda") == 0.1)
     notes = {"loss_still_falling": {"finetune": [1.04, 0.78, 0.052]}}
     assert remarks(plan, {key: remarked({"notes": notes}, None)}) == [
-        "hardly trained: the loss of the training finetune still fell in its last fifth (finetune"
-        " lambda=0.1 de seed 0: 1.04 to 0.78, 20% of it late); train it longer, or at a larger"
-        " `learning_rate`"
+        "hardly trained: the loss of the training run finetune still fell in its last fifth"
+        " (finetune lambda=0.1 de seed 0: 1.04 to 0.78, 20% of it late); train it longer, or at"
+        " a larger `learning_rate`"
     ]
 
 
@@ -149,7 +149,7 @@ def scored(plan, values):
 def test_a_task_in_which_no_method_leaves_the_floor_is_remarked_on(plan):
     assert remarks(plan, scored(plan, {"none": 0.006, "finetune": 0.011})) == [
         "near the floor: no method reaches 2% in retrieval (de-en), so that differences there say"
-        " little; more `sentences`, longer trainings or a stronger encoder leave it"
+        " little; more `sentences`, longer training runs or a stronger encoder leave it"
     ]
     assert remarks(plan, scored(plan, {"none": 0.006, "finetune": 0.03})) == []
     alone = plan.only(trial for trial in plan.trials if trial.method == "none")
