@@ -107,9 +107,10 @@ def doctor(
     """Report what is installed, which devices there are and whether the storage can be written;
     with a grid, whether its data exists and can be read, and its local encoders can be opened.
 
-    With --encoder, report what the encoder is, how many pieces its tokenizer makes per word of each
-    language, whether they are those of running text, and which methods and tasks take it, in the
-    grid or in the catalogue. Exit code 1: the pieces differ, or the grid has what does not take it.
+    With --encoder, report what the encoder is, how many subword tokens its tokenizer makes per word
+    of each language, whether they are those of running text, and which methods and tasks take it,
+    in the grid or in the catalogue. Exit code 1: the subword tokens differ, or the grid has what
+    does not take it.
 
     Options:
         encoder: A folder or a hub name: report on this encoder alone.

@@ -73,22 +73,22 @@ class Scratch(EncoderKind):
         intermediate: int = Field(512, ge=8)
         """Width of the feed-forward layer of a block."""
         positions: int = Field(128, ge=8)
-        """Largest number of pieces that the encoder reads at once."""
+        """Largest number of subword tokens that the encoder reads at once."""
         vocab_size: int = Field(4_000, ge=100)
-        """Largest number of pieces in the vocabulary."""
+        """Largest number of subword tokens in the vocabulary."""
         vocabulary: DataPath | None = None
-        """File of pieces, a `vocab.txt` (none: one is trained on the text)."""
+        """File of subword tokens, a `vocab.txt` (none: one is trained on the text)."""
         max_sentences: int = Field(20_000, ge=1)
         """Largest number of sentences per language to train on."""
         window: int = Field(64, ge=8)
-        """Largest number of pieces per training row."""
+        """Largest number of subword tokens per training row."""
         slicing: Annotated[bool, LATER] = False
-        """Whether the text, its sentences in their order, is sliced into rows of `window` pieces,
-        so that every piece is trained on; otherwise rows are sentences, pairs and groups of
+        """Whether the text, its sentences in their order, is sliced into rows of `window` subword
+        tokens, so that every token is trained on; otherwise rows are sentences, pairs and groups of
         sentences in random order, and a sentence that is longer than `window` loses its end.
         """
         batch_size: int = Field(16, ge=1)
-        """Windows per training step; shorter rows count by their pieces."""
+        """Windows per training step; shorter rows count by their subword tokens."""
         steps: int = Field(1_200, ge=1)
         """Training steps."""
         learning_rate: float = Field(1e-3, gt=0)
@@ -100,7 +100,7 @@ class Scratch(EncoderKind):
         removed: ClassVar = {
             "lowercase": Removed("leave it out: text is read with its case", False),
             "warmup": Removed("leave it out: the rate rises over a tenth of the steps", 0.1),
-            "mask_share": Removed("leave it out: 15 % of the pieces are masked", 0.15),
+            "mask_share": Removed("leave it out: 15 % of the subword tokens are masked", 0.15),
         }
 
         @model_validator(mode="after")

@@ -75,15 +75,15 @@ class Static(EncoderKind):
         """
         spaces: Annotated[Literal["separate", "joint"], LATER] = "separate"
         """Whether each language has a space of its own, trained on its text alone (`separate`), or
-        all share one that is trained on the text of all together (`joint`), where words or pieces
-        that several languages have in common have one vector.
+        all share one that is trained on the text of all together (`joint`), where words or subword
+        tokens that several languages have in common have one vector.
         """
         units: Literal["words", "pieces"] = "words"
-        """What has a vector: `words`, or the `pieces` of a vocabulary."""
+        """What has a vector: `words`, or the subword tokens of a vocabulary (`pieces`)."""
         vocabulary: DataPath | None = None
-        """File of pieces, a `vocab.txt` (none: one is trained on the text)."""
+        """File of subword tokens, a `vocab.txt` (none: one is trained on the text)."""
         vocab_size: int = Field(30_000, ge=100)
-        """Largest number of pieces in a vocabulary that is trained."""
+        """Largest number of subword tokens in a vocabulary that is trained."""
         casing: Literal["keep", "lower", "fallback"] = "keep"
         """Case of words: kept (`keep`), lower in training and use (`lower`), or lower where a word
         has no vector as it is (`fallback`).
@@ -125,8 +125,8 @@ class Static(EncoderKind):
                 self.units == "pieces" or LANG not in Path(self.vectors).name
             ):
                 raise ValueError(
-                    "vectors: files of words, one per language, with {lang} in their names; pieces"
-                    " are trained"
+                    "vectors: files of words, one per language, with {lang} in their names;"
+                    " subword tokens are trained"
                 )
             if self.vocabulary is not None and self.units == "words":
                 raise ValueError("vocabulary: only `units: pieces` makes use of it")
@@ -178,7 +178,9 @@ class Static(EncoderKind):
 
     def unpooled(self, pooling: str, known: Callable[[str], str | None]) -> Sequence[str]:  # noqa: ARG002
         """All but the mean of the words."""
-        told = f"{pooling} is read of pieces, which {self.label()}, a static encoder, has not"
+        told = (
+            f"{pooling} is read of subword tokens, which {self.label()}, a static encoder, has not"
+        )
         return () if pooling == "mean" else (told, "choose mean")
 
     def check(self) -> list[str]:

@@ -51,8 +51,9 @@ class Transformer(EncoderKind):
     revision.
 
     Methods and tasks that predict words require the head. Of a decoder the hidden states are read,
-    and a sentence classifier reads its last piece. Texts of a translation model have the piece of
-    their own language beside them; `pooling: own` is SONAR's, the mean over all pieces.
+    and a sentence classifier reads its last subword token. Texts of a translation model have the
+    token of their own language next to them; `pooling: own` is SONAR's, the mean over all subword
+    tokens.
 
     Data: a folder or a name on the hub.
 
@@ -83,7 +84,8 @@ class Transformer(EncoderKind):
         revision: str | None = None
         """Branch, tag or commit of a hub name (none: what the hub has now); a commit pins it."""
         bidirectional: Annotated[bool, LATER] = False
-        """Whether each piece of a decoder sees the whole row, in place of the pieces before it."""
+        """Whether each subword token of a decoder sees the whole row, in place of those before it.
+        """
         removed: ClassVar = {
             "attention": Removed("leave it out: it is fused where it can be", default="auto")
         }

@@ -62,9 +62,12 @@ def examine_encoder(name: str, opened: Opened | None = None) -> tuple[list[str],
         told += _row(folder, "; ".join([", ".join(taken) or "none", *without]))
         refused |= bool(reasons)
     told += _row("sentences", origin)
-    same = f"{count - differing} of {count} sentences have the pieces of running text"
+    same = f"{count - differing} of {count} sentences have the subword tokens of running text"
     told += [*_row("running text", same), *difference, ""]
-    told += [f"{'language':{_INDENT}}pieces per word  unknown  other than running text", *lines]
+    told += [
+        f"{'language':{_INDENT}}subword tokens per word  unknown  other than running text",
+        *lines,
+    ]
     return told, HEALTHY if not differing and not (refused and opened) else DIFFERENT
 
 
@@ -199,7 +202,7 @@ def _read(encoder: TransformerEncoder, lang: str, texts: Texts) -> tuple[list[st
     per_word = len(pieces) / max(sum(map(len, sentences)), 1)
     share = pieces.count(unknown) / max(len(pieces), 1)
     other = f"{differing:12d} of {len(texts)}"
-    lines = [f"{lang:{_INDENT}}{per_word:15.2f}{100 * share:7.1f} %{other}"]
+    lines = [f"{lang:{_INDENT}}{per_word:23.2f}{100 * share:7.1f} %{other}"]
     composed = [unicodedata.normalize("NFC", text) for _, text in texts]
     if composed != [text for _, text in texts]:
         part = float((encode_texts(tokenizer, composed, None).ids_P == unknown).mean())
@@ -220,11 +223,12 @@ def _model(encoder: TransformerEncoder, *, head: bool) -> Iterator[str]:
         "architecture": f"{type(model).__name__} ({config.model_type})",
         "layers": f"{encoder.n_layers} of {encoder.hidden_size} dimensions",
         "parameters": f"{count:,}, {volume(size)} in memory",
-        "positions": f"{encoder.max_positions} pieces per row, special ones included",
+        "positions": f"{encoder.max_positions} subword tokens per row, special ones included",
         "attention": str(getattr(config, "_attn_implementation", None) or "its own"),
         "rows": "several sentences share a row in training" if encoder.can_pack() else "padded",
         "masked LM": "has a head" if head else "has no head",
-        "tokenizer": f"{piece_kind(encoder.tokenizer)} of {len(encoder.tokenizer):,} pieces",
+        "tokenizer": f"{piece_kind(encoder.tokenizer)} of {len(encoder.tokenizer):,} subword"
+        " tokens",
     }
     for label, text in facts.items():
         yield from _row(label, text)

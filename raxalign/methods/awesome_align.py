@@ -42,16 +42,16 @@ class AwesomeTraining(TrainedMethod[Bitexts]):
     from other pairs.
 
     Formula: mlm L_MLM + tlm L_TLM + so L_SO + psi L_PSI + co L_CO, each to be minimised. L_SO =
-    -Σ_ij A_ij (P(y_j | x_i) / |x| + P(x_i | y_j) / |y|) / 2, where A are the pieces of words that
-    are linked now. L_CO = -Σ_ij P(y_j | x_i) P(x_i | y_j) / min(|x|, |y|). L_PSI = -log s(x, y) -
-    log(1 - s(x, y')) with y' of another pair, halved; s reads [CLS] of both together through a
-    layer with tanh. L_MLM and L_TLM are those of `mlm`, over each side, and of `tlm`.
+    -Σ_ij A_ij (P(y_j | x_i) / |x| + P(x_i | y_j) / |y|) / 2, where A are the subword tokens of
+    words that are linked now. L_CO = -Σ_ij P(y_j | x_i) P(x_i | y_j) / min(|x|, |y|). L_PSI = -log
+    s(x, y) - log(1 - s(x, y')) with y' of another pair, halved; s reads [CLS] of both together
+    through a layer with tanh. L_MLM and L_TLM are those of `mlm`, over each side, and of `tlm`.
 
     Data: sentence pairs of all languages together. No links are read. The trained encoder is saved
     as any other; name its folder as `encoder` of the word aligner, or evaluate it by the task
     `word_alignment`.
 
-    The program of the authors has twice this L_SO, takes the means of masked pieces for each
+    The program of the authors has twice this L_SO, takes the means of masked tokens for each
     sentence, and masks one sentence of a pair at a time. The head of L_PSI is dropped after
     training.
 
@@ -89,7 +89,9 @@ class AwesomeTraining(TrainedMethod[Bitexts]):
         1.5.
         """
         threshold: float = Field(0.001, ge=0, lt=1)
-        """Probability that two pieces must exceed, each for the other, to be linked in L_SO."""
+        """Probability that two subword tokens must exceed, each for the other, to be linked in
+        L_SO.
+        """
         learning_rate: LearningRate[float] = 2e-5
         batch_size: int = Field(8, ge=1, description=wording.BATCH_OF_PAIRS)
         epochs: Epochs = 1

@@ -34,7 +34,7 @@ SHARE = 0.5
 
 @final
 class CodeSwitching(MaskedLMMethod["SwitchableText"]):
-    """Train the encoder to predict masked pieces of sentences in which some words stand in another
+    """Train the encoder to predict masked tokens of sentences in which some words stand in another
     language, so that words and their translations have the same contexts.
 
     Formula: mean over masked places m of -log p(x_m | [CLS] c(a) [SEP] with masks), where c changes

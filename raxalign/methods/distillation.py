@@ -39,7 +39,7 @@ class Distillation(TrainedMethod["Lessons"]):
     to the pivot's sentence.
 
     Formula: mean over sentence pairs and coordinates of (f(tgt) - T(tgt))² + (f(src) - T(tgt))²,
-    where f is the vector of a sentence (the mean over its pieces) and T the teacher's.
+    where f is the vector of a sentence (the mean over its subword tokens) and T the teacher's.
 
     Data: the bitext; the sentence pairs of all languages are mixed. The teacher is a frozen
     copy of the original encoder, or the one in the folder `teacher` (Hugging Face, safetensors, as

@@ -27,9 +27,9 @@ class MeanShift(Method):
     block l.
 
     Data: monolingual text of each language and the pivot, no translations. Running text is cut into
-    blocks of `block_size` pieces, or as many as the encoder has positions for, with special pieces
-    around each; the mean of each block's mean is taken. A task that is fine-tuned afterwards leaves
-    the blocks up to l alone, so that the means stay true.
+    blocks of `block_size` subword tokens, or as many as the encoder has positions for, with special
+    tokens around each; the mean of each block's mean is taken. A task that is fine-tuned afterwards
+    leaves the blocks up to l alone, so that the means stay true.
 
     Reference: Liu et al. (2020, §4); for the means their published code.
 

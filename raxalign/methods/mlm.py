@@ -20,7 +20,7 @@ from raxalign.train.objective import Step
 
 @final
 class Mlm(MaskedLMMethod[RowSource]):
-    """Train the encoder on, as it was pre-trained: masked pieces of single sentences are predicted.
+    """Train the encoder on, as it was pre-trained: masked tokens of single sentences are predicted.
 
     Formula: mean over masked places m of -log p(x_m | [CLS] a [SEP] with masks).
 

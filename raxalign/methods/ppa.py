@@ -41,7 +41,7 @@ class Ppa(TrainedMethod[Bitexts]):
     Formula: L_MoCo + L_TLM. L_MoCo = mean over pairs of -log(e^(q·k/τ) / (e^(q·k/τ) + Σ_queue
     e^(q·k'/τ))), with q = g(f(x)) and k = g'(f'(y)), where g = W2 ReLU(W1 h) of the unit [CLS]
     vector h of the last layer, and f', g' are moving averages of f, g, of which a step keeps 0.999.
-    Which sentence is x is random. L_TLM = mean over masked pieces of -log p(piece | [CLS] x [SEP] y
+    Which sentence is x is random. L_TLM = mean over masked tokens of -log p(token | [CLS] x [SEP] y
     [SEP]).
 
     Data: sentence pairs of all languages together, in random order; pairs of another length than
@@ -49,7 +49,7 @@ class Ppa(TrainedMethod[Bitexts]):
     `queue_size` pairs; those of a row's own pivot sentence are not negatives for it.
 
     `profile` fills in what is not given. `paper` is as printed: a queue of random unit vectors at
-    the start, z as it leaves the projection, and sentences of 10 pieces at least, 128 both
+    the start, z as it leaves the projection, and sentences of 10 subword tokens at least, 128 both
     together. `sane` normalises z, as momentum contrast does elsewhere (else the logits hardly
     differ at first); holds L_MoCo back until the queue is full of real keys; and reads short and
     long sentences too. Dropout is on in both encoders. Rows of TLM are those of the method `tlm`,
@@ -90,7 +90,7 @@ class Ppa(TrainedMethod[Bitexts]):
         moco: bool = True
         """Whether L_MoCo, the contrast of sentences, is part of the loss."""
         tlm: bool = True
-        """Whether L_TLM, the prediction of masked pieces, is part of the loss."""
+        """Whether L_TLM, the prediction of masked tokens, is part of the loss."""
         mlm_for_tlm: bool = False
         """Whether each sentence is read on its own for L_TLM, rather than together with its
         translation.

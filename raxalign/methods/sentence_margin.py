@@ -60,10 +60,11 @@ class SentenceMargin(TrainedMethod[Bitexts]):
     negatives.
 
     `profile` fills in what is not given. `released` is the public training configuration of LaBSE:
-    4,096 pairs per batch, 500,000 steps, 32 pieces per sentence, whose vector is that of [CLS].
-    `sane` is for thousands of sentence pairs: 32 per batch, by epochs; the mean over pieces, which
-    teaches every word and not [CLS] alone; and pairs that have a sentence in common are not
-    negatives of one another (`same_sentence: mask`). Margin 0.3 and scale 100 are LaBSE's in both.
+    4,096 pairs per batch, 500,000 steps, 32 subword tokens per sentence, whose vector is that of
+    [CLS]. `sane` is for thousands of sentence pairs: 32 per batch, by epochs; the mean over subword
+    tokens, which teaches every word and not [CLS] alone; and pairs that have a sentence in common
+    are not negatives of one another (`same_sentence: mask`). Margin 0.3 and scale 100 are LaBSE's
+    in both.
 
     Reference: Feng et al. (2022, LaBSE, §2.2); the margin is of Yang et al. (2019).
 

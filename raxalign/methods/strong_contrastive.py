@@ -21,18 +21,18 @@ class StrongContrastive(ContrastMethod):
     another's negatives.
 
     `profile` fills in what is not given. `paper` is the published setting: 128 sentence pairs per
-    batch, 100,000 steps, λ = 1, first pieces, and words that occur in the batch several times are
-    not treated apart. `released` is the same with the projector of the authors' code, whose second
-    layer has no bias either. `sane` is for thousands of sentence pairs: 32 per batch, by epochs; a
-    tenth of the λ, since such a short training all but stops under λ = 1; last pieces, which the
-    other methods and retrieval read; and links that share a word type on either side are not
-    negatives of one another (`same_type: mask`): in a batch of sentences these are frequent words
-    above all, and would push translations apart.
+    batch, 100,000 steps, λ = 1, first subword tokens, and words that occur in the batch several
+    times are not treated apart. `released` is the same with the projector of the authors' code,
+    whose second layer has no bias either. `sane` is for thousands of sentence pairs: 32 per batch,
+    by epochs; a tenth of the λ, since such a short training all but stops under λ = 1; last subword
+    tokens, which the other methods and retrieval read; and links that share a word type on either
+    side are not negatives of one another (`same_type: mask`): in a batch of sentences these are
+    frequent words above all, and would push translations apart.
 
     The realignment of AlignFreeze (`raxalign init alignfreeze`) is `front_frozen` in the example
     with `pooling: first`, `same_type: keep` and `projector_bias: false`: its code holds the lower
     half of the blocks (or the upper one) while the embeddings are trained, and contrasts first
-    pieces with all words of the batch.
+    subword tokens with all words of the batch.
 
     Reference: Wu & Dredze (2020, §3); for `freeze` and `negatives: all` Bakos et al. (2025,
     AlignFreeze).

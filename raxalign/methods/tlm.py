@@ -27,7 +27,7 @@ _PROFILES = {
 
 @final
 class Tlm(MaskedLMMethod[Bitexts]):
-    """Train the encoder to predict masked pieces of sentence pairs, which it reads together, so
+    """Train the encoder to predict masked tokens of sentence pairs, which it reads together, so
     that it looks for them in the translation.
 
     Formula: mean over masked places m of -log p(x_m | [CLS] a [SEP] b [SEP] with masks).
@@ -37,7 +37,7 @@ class Tlm(MaskedLMMethod[Bitexts]):
     two sentences have the encoder's two token types.
 
     `profile` fills in what is not given: `paper` leaves out pairs with a side of less than 10
-    pieces or more than 128 pieces in all, as Pan et al. do; `sane` reads all pairs, and the longer
+    subword tokens or more than 128 in all, as Pan et al. do; `sane` reads all pairs, and the longer
     sentence of those that are too long loses its end first.
 
     Reference: Conneau and Lample (2019); settings of Pan et al. (2021), of whose method this is the

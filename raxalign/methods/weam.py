@@ -38,18 +38,19 @@ class Weam(TrainedMethod[Bitexts]):
     with.
 
     Formula: L_mp + λ L_cp over X = [CLS] S [SEP] T [SEP], where S is in the pivot. L_mp = mean over
-    masked pieces of -log p(piece | h), by the masked-LM head. L_cp = the same over those with a
+    masked tokens of -log p(token | h), by the masked-LM head. L_cp = the same over those with a
     link, from h' = A h, by a head δ(W3 (W2 h' + b2) + b3) with the same output embedding. A joins
-    linked pieces, symmetrically; its rows sum to 1, so that a one-to-one link swaps two vectors.
+    linked subword tokens, symmetrically; its rows sum to 1, so that a one-to-one link swaps two
+    vectors.
 
     Data: linked words of all languages together, in random order. A link of words is one of their
-    pieces, the i-th with the i-th, what is left with the last one. Masked pieces without a link
-    have no part in L_cp, nor in its mean; a linked piece may itself be masked.
+    subword tokens, the i-th with the i-th, what is left with the last one. Masked tokens without a
+    link have no part in L_cp, nor in its mean; a linked subword token may itself be masked.
 
     W2 starts as the identity, b2 as zero, and W3, b3 (with the norm) as a copy of the masked-LM
     head's, so the encoder has to have one of a known shape (BERT, RoBERTa, XLM-R, DistilBERT,
     ModernBERT). This second head is dropped after training. Positions run on through both sentences
-    and there are no language embeddings. `profile: paper` sums over masked pieces, as printed;
+    and there are no language embeddings. `profile: paper` sums over masked tokens, as printed;
     `sane` takes means.
 
     Reference: Yang et al. (2021, Eq. 1-11).
@@ -82,7 +83,7 @@ class Weam(TrainedMethod[Bitexts]):
         epochs: Epochs = 2
         mask_share: float = Field(0.3, gt=0, lt=1)
         reduction: Literal["sum", "mean"] | None = None
-        """Whether L_mp and L_cp are sums or means over the masked pieces of a batch."""
+        """Whether L_mp and L_cp are sums or means over the masked tokens of a batch."""
         min_pieces: int = Field(1, ge=1, description=wording.MIN_PIECES_OF_PAIR)
         max_pieces: int = Field(0, ge=0, description=wording.MAX_PIECES_OF_PAIR)
         max_length: int = Field(128, ge=8, description=wording.PAIR_LENGTH)

@@ -31,8 +31,8 @@ class Belebele(ClassificationTask):
 
     The encoder reads the passage with the question and each answer; one linear layer on the last
     layer's [CLS] gives each answer a logit, and the largest one of the four is chosen. Settings,
-    training and metrics are those of `xnli`, with rows of up to 512 pieces, of which passages are
-    cut first. Questions on one passage are resampled together.
+    training and metrics are those of `xnli`, with rows of up to 512 subword tokens, of which
+    passages are cut first. Questions on one passage are resampled together.
 
     Training data: Belebele is a test set alone. `data: hub` trains on RACE, whose own development
     set chooses the epoch; RACE is more than half of the training set of Bandarkar et al. (67,500

@@ -425,7 +425,7 @@ class Mteb(Task):
         """Which tasks, where their data are, and how texts become vectors."""
 
         removed: ClassVar[Mapping[str, Removed]] = {
-            "specials": Removed("leave it out: special pieces are part of means", keyed="include"),
+            "specials": Removed("leave it out: special tokens are part of means", keyed="include"),
         }
         tasks: tuple[str, ...] = Field(min_length=1)
         """Names of mteb's tasks, such as `NTREXBitextMining`."""

@@ -14,14 +14,14 @@ class Ner(TaggingTask):
 
     Formula: entity F1 = 2PR / (P + R) over all sentences, an entity being right with its type and
     both ends (counted as conlleval does: an I- after another type, or after O, begins an entity).
-    `linear` fine-tunes the encoder with a linear layer on each word's first piece (lr 2e-5 falling
-    to 0, 10 epochs, batches of 32, 128 pieces: the settings of XTREME). `bilstm_crf` trains a
-    BiLSTM and a CRF on features of the frozen encoder: the sum of `layers`, each after its own
-    post-hoc map; the LSTM runs over all pieces, [CLS] and [SEP] too, and the CRF over the first
-    pieces of the words (2 layers of 384 per direction, dropout .5, Adam 1e-4, batches of 10, 40
-    epochs); the transitions of the CRF depend on the word. Metrics are `f1`, `precision`, `recall`
-    and `accuracy` (of tags), and their means `avg` (all languages) and `avg_zero_shot` (all but the
-    pivot).
+    `linear` fine-tunes the encoder with a linear layer on each word's first subword token (lr 2e-5
+    falling to 0, 10 epochs, batches of 32, 128 subword tokens: the settings of XTREME).
+    `bilstm_crf` trains a BiLSTM and a CRF on features of the frozen encoder: the sum of `layers`,
+    each after its own post-hoc map; the LSTM runs over all subword tokens, [CLS] and [SEP] too, and
+    the CRF over the first subword tokens of the words (2 layers of 384 per direction, dropout .5,
+    Adam 1e-4, batches of 10, 40 epochs); the transitions of the CRF depend on the word. Metrics are
+    `f1`, `precision`, `recall` and `accuracy` (of tags), and their means `avg` (all languages) and
+    `avg_zero_shot` (all but the pivot).
 
     Data: columns divided by tabs or blanks, word first, tag last, IOB1, IOB2, IO, IOBES, BMES or
     BILOU (where the first column numbers the words, as in GermEval 2014 and Universal NER, the word
@@ -61,8 +61,8 @@ class Ner(TaggingTask):
 
         `selection` chooses the weights after an epoch, with `profile: paper` every 150 steps.
         `readout` is for `linear` alone, whose training run changes the encoder. With `refit` maps
-        are fitted again on the first pieces of words, which the tagger reads, whatever the method's
-        `pooling`.
+        are fitted again on the first subword tokens of words, which the tagger reads, whatever the
+        method's `pooling`.
         """
 
         dataset: str = "unimelb-nlp/wikiann"

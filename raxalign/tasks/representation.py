@@ -191,8 +191,8 @@ class Representation(VectorTask):
             "words"
         )
         """What the vector of a sentence is with `unit: sentences`: the mean of its `words`, or of
-        its pieces the `mean`, a mean in which piece i weighs i (`weighted`, as in MEXA), the first
-        (`cls`) or the `last` one (as in MEXA), special pieces included.
+        its subword tokens the `mean`, a mean in which token i weighs i (`weighted`, as in MEXA),
+        the first (`cls`) or the `last` one (as in MEXA), special tokens included.
         """
         k: Annotated[int, LATER] = Field(10, ge=1)
         """Number of nearest neighbours of `margin` and `hubness`."""

@@ -321,7 +321,7 @@ class Retrieval(frame.VectorTask):
 
         removed: ClassVar[Mapping[str, Removed]] = {
             "candidates": Removed("leave it out: all words are candidates", keyed="all"),
-            "specials": Removed("leave it out: special pieces are not words", keyed="exclude"),
+            "specials": Removed("leave it out: special tokens are not words", keyed="exclude"),
             "noncontextual": Removed(
                 "leave it out: repeated word types are removed from the corpus", keyed="corpus"
             ),

@@ -83,9 +83,9 @@ class SentenceRetrieval(VectorTask):
     `together`.
 
     `profile: xtreme` is how XTREME scores Tatoeba with encoders of 12 blocks: the mean over all
-    pieces after block 8, the cosine, and the pivot's sentences as queries. (XTREME calls it layer
-    7: its script leaves out the embeddings and counts the blocks from 0. With 24 blocks it takes
-    its layer 13, which is `layers: 14` here.)
+    subword tokens after block 8, the cosine, and the pivot's sentences as queries. (XTREME calls it
+    layer 7: its script leaves out the embeddings and counts the blocks from 0. With 24 blocks it
+    takes its layer 13, which is `layers: 14` here.)
 
     Data: held-out sentence pairs of the grid's corpus, or those of `data`.
 
@@ -154,7 +154,7 @@ class SentenceRetrieval(VectorTask):
         """Options left at `none` take the profile's value."""
 
         removed: ClassVar[Mapping[str, Removed]] = {
-            "specials": Removed("leave it out: special pieces are part of means", keyed=None),
+            "specials": Removed("leave it out: special tokens are part of means", keyed=None),
             "queries": Removed(
                 "leave it out: `profile: xtreme` has the pivot's sentences as queries, and"
                 " `accuracy_to_pivot` and `accuracy_from_pivot` are of one side each",

@@ -411,14 +411,14 @@ class TokenTranslation(Task):
 
     Formula: h -> h + α (R_target - R_source) after block l, where R is a language's mean over
     monolingual text. The shifted states pass through the blocks above and the masked-LM head, on
-    unmasked input; the output is the likeliest piece at every position but the special ones. Inside
-    transforms of the aligned encoder apply, in the means too. Post-hoc maps do not apply, because
-    the head never reads them.
+    unmasked input; the output is the likeliest subword token at every position but the special
+    ones. Inside transforms of the aligned encoder apply, in the means too. Post-hoc maps do not
+    apply, because the head never reads them.
 
-    Metrics are of one direction: `de-en` is from German. A language has the pieces of its own side
-    of the split, translated or not. The shift, a layer l and a weight α, that has the best `bleu1`
-    on dev is chosen for each direction, and the notes name it. Outside the grid's own corpus, the
-    size of each language's vocabulary is measured too.
+    Metrics are of one direction: `de-en` is from German. A language has the subword tokens of its
+    own side of the split, translated or not. The shift, a layer l and a weight α, that has the best
+    `bleu1` on dev is chosen for each direction, and the notes name it. Outside the grid's own
+    corpus, the size of each language's vocabulary is measured too.
 
     Data: text of each language and the pivot, and held-out sentence pairs of the corpus or XNLI.
 

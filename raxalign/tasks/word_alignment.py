@@ -143,7 +143,7 @@ class WordAlignment(VectorTask):
 
     Reference: Och & Ney (2003) for the scores; Jalili Sabet et al. (2020, SimAlign) for
     `intersection`; Dou & Neubig (2021, awesome-align) for `softmax` and `entmax`, which they read
-    from word pieces at layer 8 and this task from words; Peters et al. (2019) for entmax.
+    from subword tokens at layer 8 and this task from words; Peters et al. (2019) for entmax.
 
     Relations: `retrieval` finds one word among those of all sentences and needs no links made by
     hand; the word aligners `simalign` and `awesome_align` make links in this way for training.
@@ -217,7 +217,7 @@ class WordAlignment(VectorTask):
         spacing: Annotated[Spacing, LATER] = "language"
         """What divides the words of the gold text in the text that the encoder reads: what their
         language writes, which is nothing in Chinese or Japanese (`language`), or `blanks`, so that
-        each word is divided into pieces by itself, as SimAlign and awesome-align do it.
+        each word is divided into subword tokens by itself, as SimAlign and awesome-align do it.
         """
 
     params: Params

@@ -126,8 +126,11 @@ BROKEN = [
     (pickle, r"no \*\.safetensors \(pytorch_model\.bin\).*save_pretrained"),
     (truncate, "encoder"),
     (change_architecture, "is not a whole encoder"),
-    (swap_tokenizer, r"tokenizer has \d+ pieces, but the model only \d+ embeddings"),
-    (use_few_pieces, r"has \d+ pieces, but the model \d+ embeddings\. .*do not belong together"),
+    (swap_tokenizer, r"tokenizer has \d+ subword tokens, but the model only \d+ embeddings"),
+    (
+        use_few_pieces,
+        r"\d+ subword tokens, but the model \d+ embeddings\. .*do not belong together",
+    ),
     (put_nan, r"NaN or infinite values \(bert\.encoder\.layer\.1\.output\.dense\.bias\)"),
 ]
 

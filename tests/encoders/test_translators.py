@@ -47,7 +47,7 @@ def test_a_language_goes_by_any_of_its_codes_and_one_that_is_not_there_is_named(
     encoder = Subject.of("NLLB encoder", root).encoder
     for code in ("zh", "zho_Hans", "zh-Hans"):
         assert input_ids(encoder, code)[0] == "zho_Hans"
-    with pytest.raises(RaxalignError, match=r"has no piece for fi \(it has one for arb_Arab, "):
+    with pytest.raises(RaxalignError, match=r"has no token for fi \(it has one for arb_Arab, "):
         input_ids(encoder, "fi")
 
 

@@ -36,7 +36,7 @@ def test_a_model_is_described_in_aligned_lines_that_fit_a_terminal(folder):
     lines, _ = examine_encoder(str(folder))
     assert field(lines, "architecture") == "BertForMaskedLM (bert)"
     assert field(lines, "layers") == "1 of 8 dimensions"
-    assert field(lines, "positions") == "32 pieces per row, special ones included"
+    assert field(lines, "positions") == "32 subword tokens per row, special ones included"
     assert field(lines, "rows") == "several sentences share a row in training"
     assert field(lines, "masked LM") == "has a head"
     assert field(lines, "tokenizer").startswith("WordPiece of ")

@@ -188,7 +188,7 @@ def test_a_card_says_first_what_a_plain_encoder_lacks_and_which_way_gives_which_
     }
     assert 'model.encode(texts, language="de")' in text
     assert "`de`, `en`. Texts that come without one are refused." in text
-    assert "made of the pieces of layer 1 of 2." in text
+    assert "made of the subword tokens of layer 1 of 2." in text
     measured = [r.metric_value for r in data.eval_results if r.metric_type == "accuracy"]
     assert len(measured) == 1
 

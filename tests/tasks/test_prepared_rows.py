@@ -194,9 +194,9 @@ def test_prepared_questions_know_what_was_left_out_and_have_each_context_once(en
 @pytest.mark.parametrize(
     ("kind", "told"),
     [
-        ("examples", "first: .* the pieces of texts in fr"),
-        ("sentences", "words: .* the pieces of texts in fr"),
-        ("questions", "does not have the pieces of questions in fr"),
+        ("examples", "first: .* the subword tokens of texts in fr"),
+        ("sentences", "words: .* the subword tokens of texts in fr"),
+        ("questions", "does not have the subword tokens of questions in fr"),
     ],
 )
 def test_pieces_of_another_language_are_refused(encoder, tmp_path, kind, told):

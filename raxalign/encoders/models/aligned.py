@@ -202,7 +202,9 @@ class AlignedEncoder:
         for transform in self.active("readout"):
             if transform.layer == self.n_layers:
                 if packed.langs_BT is None:
-                    raise RaxalignError("transforms of packed rows need the language of each piece")
+                    raise RaxalignError(
+                        "transforms of packed rows need the language of each subword token"
+                    )
                 langs_F = on_device(packed.langs_BT, self.device).reshape(-1)
                 states_FH = _where_spoken(transform, states_FH, langs_F, packed.languages)
         return states_FH

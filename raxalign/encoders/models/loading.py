@@ -199,7 +199,7 @@ def _check_fit(name: str, folder: Path, model: Any, tokenizer: Any) -> None:
     """The tokenizer is fast, every piece has an embedding, and half of these at least a piece."""
     if getattr(tokenizer, "backend_tokenizer", None) is None:
         fault = "its tokenizer has no fast form (tokenizer.json)"
-        remedy = "Words are mapped to pieces by it; convert the tokenizer"
+        remedy = "Words are mapped to subword tokens by it; convert the tokenizer"
         raise DataError(name, fault, remedy=remedy)
     rows, pieces = model.get_input_embeddings().num_embeddings, len(tokenizer)
     made_of = sorted(path.name for pattern in TOKENIZERS for path in folder.glob(pattern))
@@ -208,7 +208,7 @@ def _check_fit(name: str, folder: Path, model: Any, tokenizer: Any) -> None:
         return
     only = "only " if pieces > rows else ""
     remedy += "" if only else f". {SAVE_TOKENIZER}"
-    fault = f"its tokenizer has {pieces} pieces, but the model {only}{rows} embeddings"
+    fault = f"its tokenizer has {pieces} subword tokens, but the model {only}{rows} embeddings"
     raise DataError(name, fault, remedy=remedy)
 
 
@@ -383,7 +383,7 @@ class ModelInputs:
         self.max_positions = max_positions(model, tokenizer)
         spoken = language_pieces(tokenizer, specials)
         self.placed = -1 if spoken is None else spoken.placed
-        self.spoken = _Numbers({} if spoken is None else spoken.named, "piece")
+        self.spoken = _Numbers({} if spoken is None else spoken.named, "token")
         known = inspect.signature(model.base_model.forward).parameters
         config = model.config
         self.segment_types: int = getattr(config, "type_vocab_size", 0) or 0
@@ -416,8 +416,8 @@ class ModelInputs:
         """
         if not self.is_decoder:
             raise RaxalignError(
-                f"bidirectional: {type(self.model).__name__} is not a decoder; its pieces see the"
-                " whole row already. Leave the option out"
+                f"bidirectional: {type(self.model).__name__} is not a decoder; its subword tokens"
+                " see the whole row already. Leave the option out"
             )
         setattr(self.model.config, _BOTH_WAYS, True)
 

@@ -305,7 +305,7 @@ class Pieces:
             return cls.read(encoder.tokenizer, chunks, lang, counted)
         n_words = pc.sum(pc.list_value_length(table.column(column))).as_py() or 0
         if (len(found), len(found.first_W)) != (len(table), n_words):
-            fault = f"has the pieces of other sentences than {folder}"
+            fault = f"has the subword tokens of other sentences than {folder}"
             remedy = "Remove both folders, and run the grid again to make them"
             raise DataError(f"{made}/{column}", fault, remedy=remedy)
         found.report(counted or lang, found.unknown)

@@ -82,7 +82,7 @@ class SentenceConfig:
                 return told, "choose cls, mean, last or weighted"
             pooling = own.pooling
         if pooling == "cls" and causal:
-            told = f"cls is the first piece, which in {name}, a decoder, has seen no other"
+            told = f"cls is the first subword token, which in {name}, a decoder, has seen no other"
             return told, "choose last, mean or weighted"
         return ()
 

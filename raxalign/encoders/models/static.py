@@ -429,7 +429,7 @@ class StaticEncoder(Encoder):
         each other in every script; one that cannot be split is one ``[UNK]``.
         """
         if self.vocabulary is None:
-            raise RaxalignError("the static encoder has vectors of words, not of pieces")
+            raise RaxalignError("the static encoder has vectors of words, not of subword tokens")
         if self._tokenizer is None:
             lowercase = self.reading.casing == "lower"
             self._tokenizer = wrap_vocabulary(self.vocabulary, lowercase=lowercase)

@@ -34,13 +34,13 @@ class Reading(BaseParams):
     """How text becomes rows, and rows a mean; options that methods and tasks inherit."""
 
     block_size: int = Field(510, ge=1)
-    """Pieces per block, without the special ones around it."""
+    """Subword tokens per block, without the special ones around it."""
     max_blocks: int | None = Field(10_000, ge=1)
     """Blocks of each language that are read, from the beginning of its text (none: all)."""
     removed: ClassVar = {
         "rows": Removed("leave it out: a mean is over blocks of running text", "blocks"),
         "weighting": Removed("leave it out: every block weighs the same", "blocks"),
-        "specials": Removed("leave it out: special pieces are part of a mean", "include"),
+        "specials": Removed("leave it out: special tokens are part of a mean", "include"),
     }
 
     def means(

@@ -217,8 +217,8 @@ class WordMapMethod(MapMethod):
         are left out.
         """
         max_pieces: Annotated[int, LATER] = Field(0, ge=0)
-        """Largest number of pieces of a sentence of the bitext, without special ones, for its pair
-        of sentences to be read (0: no limit).
+        """Largest number of subword tokens of a sentence of the bitext, without special ones, for
+        its pair of sentences to be read (0: no limit).
         """
 
         @model_validator(mode="after")

@@ -161,7 +161,7 @@ def _allowed(folder: Path, src: Pieces, tgt: Pieces, allowed: tuple[int, int | N
     short = sizes_2S.sum(axis=0) <= (most or np.inf)
     kept = np.flatnonzero(short & (sizes_2S.min(axis=0) >= least))
     if not len(kept):
-        limits = f"{least} pieces or more on each side"
+        limits = f"{least} subword tokens or more on each side"
         limits += "" if most is None else f" and {most} or less on both together"
         raise DataError(
             folder,
@@ -185,8 +185,8 @@ def read_texts(
         if not (pieces.lengths >= min_pieces).any():
             raise DataError(
                 folder,
-                f"none of the {len(pieces)} sentences has {min_pieces} pieces or more; relax"
-                " min_pieces",
+                f"none of the {len(pieces)} sentences has {min_pieces} subword tokens or more;"
+                " relax min_pieces",
             )
     langs = range(len(columns))
     sentences = Sentences.of(encoder, columns, langs, tuple(folders), max_length)

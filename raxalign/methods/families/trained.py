@@ -391,8 +391,8 @@ class MaskedLMMethod(TrainedMethod[RowsT]):
         """
 
         mask_share: float = Field(0.15, gt=0, lt=1)
-        """Share of the pieces, special ones apart, that are masked per batch: 80 % by the mask, 10
-        % by random pieces, 10 % by themselves.
+        """Share of the subword tokens, special ones apart, that are masked per batch: 80 % by the
+        mask, 10 % by random subword tokens, 10 % by themselves.
         """
         learning_rate: LearningRate[float] = 3e-5
         batch_size: int = Field(128, ge=1)
@@ -402,7 +402,7 @@ class MaskedLMMethod(TrainedMethod[RowsT]):
         optimizer: ClassVar = {"weight_decay": 0.01}
         removed: ClassVar = {"weight_decay": Removed(NO_OPTION, 0.01)}
         max_length: int = Field(128, ge=8)
-        """Largest number of pieces per row, special ones included; longer rows are cut."""
+        """Largest number of subword tokens per row, special ones included; longer rows are cut."""
 
     params: Params
 

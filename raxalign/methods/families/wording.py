@@ -16,13 +16,13 @@ LAYER_TRAINED = (
     " depth such as `0.5`."
 )
 WORD_POOLING = (
-    "How the vectors of a word's pieces become one: the `first`, the `last`, their `mean` or their"
-    " `sum`."
+    "How the vectors of a word's subword tokens become one: the `first`, the `last`, their `mean`"
+    " or their `sum`."
 )
 SENTENCE_POOLING = (
-    "What the vector of a sentence is: that of [CLS] (`cls`), of the `last` piece that is not"
-    " special, or the `mean` over all its pieces, special ones included, in which with `weighted`"
-    " piece i weighs i + 1."
+    "What the vector of a sentence is: that of [CLS] (`cls`), of the `last` subword token that is"
+    " not special, or the `mean` over all its subword tokens, special ones included, in which with"
+    " `weighted` token i weighs i + 1."
 )
 
 DIRECTION = (
@@ -37,22 +37,22 @@ SWAP = (
 BATCH_OF_PAIRS = "Sentence pairs per training step, counted over all languages together."
 
 SENTENCE_LENGTH = (
-    "Largest number of pieces per sentence, special ones included; the end of a longer one is cut"
-    " off."
+    "Largest number of subword tokens per sentence, special ones included; the end of a longer one"
+    " is cut off."
 )
 PAIR_LENGTH = (
-    "Largest number of pieces per sentence pair, special ones included; of a longer pair the longer"
-    " sentence is cut first."
+    "Largest number of subword tokens per sentence pair, special ones included; of a longer pair"
+    " the longer sentence is cut first."
 )
 MIN_PIECES = (
-    "Smallest number of pieces, without special ones, of a sentence that is trained on; shorter"
-    " ones are left out."
+    "Smallest number of subword tokens, without special ones, of a sentence that is trained on;"
+    " shorter ones are left out."
 )
 MIN_PIECES_OF_PAIR = (
-    "Smallest number of pieces on each side of a sentence pair, without special ones; shorter pairs"
-    " are left out."
+    "Smallest number of subword tokens on each side of a sentence pair, without special ones;"
+    " shorter pairs are left out."
 )
 MAX_PIECES_OF_PAIR = (
-    "Largest number of pieces on both sides of a sentence pair together, without special ones;"
-    " longer pairs are left out (0: no limit)."
+    "Largest number of subword tokens on both sides of a sentence pair together, without special"
+    " ones; longer pairs are left out (0: no limit)."
 )

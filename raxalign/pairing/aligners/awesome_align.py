@@ -28,22 +28,23 @@ CHUNK = 4096
 Extraction = Literal["softmax", "entmax"]
 _EXTRACTION = (
     "How similarities become probabilities: by `softmax`, or by the sparse `entmax` with α = 1.5,"
-    " which gives most pieces none."
+    " which gives most subword tokens none."
 )
-_THRESHOLD = "Probability that two pieces must exceed, each for the other, to be linked."
+_THRESHOLD = "Probability that two subword tokens must exceed, each for the other, to be linked."
 
 
 @final
 class AwesomeAlign(SimilarityAligner):
-    """Words are linked where a piece of one is probable for a piece of the other, and the other way
-    too, by their states in a multilingual encoder. Nothing is trained, and a sentence pair's links
-    depend on that pair alone.
+    """Words are linked where a subword token of one is probable for one of the other, and the other
+    way too, by their states in a multilingual encoder. Nothing is trained, and a sentence pair's
+    links depend on that pair alone.
 
-    The similarity of two pieces is the product of their states at one layer. Its probabilities over
-    the target's pieces, and those over the source's, must both exceed `threshold`. A piece that
-    several words share links its first and its last one. Links have no direction, so that
-    `symmetrization` changes nothing. The encoder is that of the option `encoder`, whatever a grid's
-    own `encoder` is: all encoders of a grid are tested on the same links.
+    The similarity of two subword tokens is the product of their states at one layer. Its
+    probabilities over the target's subword tokens, and those over the source's, must both exceed
+    `threshold`. A subword token that several words share links its first and its last one. Links
+    have no direction, so that `symmetrization` changes nothing. The encoder is that of the option
+    `encoder`, whatever a grid's own `encoder` is: all encoders of a grid are tested on the same
+    links.
 
     Data: an encoder, and any number of sentence pairs; the method `awesome_align` trains an encoder
     for it.
@@ -81,7 +82,7 @@ class AwesomeAlign(SimilarityAligner):
         encoder = inputs.encoder
         if not isinstance(encoder, TransformerEncoder):
             raise RaxalignError(
-                f"awesome_align: {self.params.encoder} has no pieces with states; name a"
+                f"awesome_align: {self.params.encoder} has no subword tokens with states; name a"
                 " transformer in `encoder`"
             )
         sides, langs = (Words.of(src), Words.of(tgt)), (inputs.lang, inputs.pivot)

@@ -114,7 +114,7 @@ class SimilarityAligner(WordAligner):
         spacing: Annotated[Spacing, LATER] = "language"
         """What divides the words of a sentence in the text that the encoder reads: the text itself,
         or what the language writes between given words (`language`), or `blanks`, so that each word
-        is divided into pieces by itself, as in the program of the authors.
+        is divided into subword tokens by itself, as in the program of the authors.
         """
 
     params: Params

@@ -35,7 +35,7 @@ class SimAlign(SimilarityAligner):
     """Words are linked by the similarity of their vectors in a multilingual encoder. Nothing is
     trained, and a sentence pair's links depend on that pair alone.
 
-    The vector of a word is the mean over its pieces. Links have no direction, so that
+    The vector of a word is the mean over its subword tokens. Links have no direction, so that
     `symmetrization` changes nothing. The similarity is ``(1 + cos) / 2``. The encoder is that of
     the option `encoder`, whatever a grid's own `encoder` is: all encoders of a grid are tested on
     the same links.
@@ -45,9 +45,9 @@ class SimAlign(SimilarityAligner):
     Reference: Jalili Sabet, Dufter, Yvon & Schütze 2020, SimAlign: High Quality Word Alignments
     without Parallel Training Data using Static and Contextualized Embeddings.
 
-    Relations: `awesome_align` takes probabilities of pieces for cosines of words, and the method of
-    that name trains the encoder for it; `fast_align` and `thot` learn from the sentence pairs and
-    need no encoder.
+    Relations: `awesome_align` takes probabilities of subword tokens for cosines of words, and the
+    method of that name trains the encoder for it; `fast_align` and `thot` learn from the sentence
+    pairs and need no encoder.
 
     Example:
         pairs:

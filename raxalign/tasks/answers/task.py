@@ -203,12 +203,14 @@ class SpanTask(TransferTask):
                 default=Removed.ANY,
             ),
             "max_question_length": Removed(
-                "leave it out: questions are cut to 64 pieces", keyed=64
+                "leave it out: questions are cut to 64 subword tokens", keyed=64
             ),
             "doc_stride": Removed(
-                "leave it out: windows of a context begin 128 pieces apart", keyed=128
+                "leave it out: windows of a context begin 128 subword tokens apart", keyed=128
             ),
-            "max_answer_length": Removed("leave it out: answers have 30 pieces at most", keyed=30),
+            "max_answer_length": Removed(
+                "leave it out: answers have 30 subword tokens at most", keyed=30
+            ),
             **shared.of_papers(_OPTIMIZER),
             "weight_decay": Removed(shared.OF_PAPERS, keyed=1e-4),
             **shared.of_phrasebook(train=2000, dev=300, test=300),

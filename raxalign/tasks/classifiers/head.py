@@ -166,7 +166,7 @@ class WordClassifier(Classifier):
         """
         divided = []
         for code, side in zip(langs, texts, strict=False):
-            assert not isinstance(side, Pieces), "only tokenizers make pieces"
+            assert not isinstance(side, Pieces), "only tokenizers make subword tokens"
             words = tokenize(code)
             running = [in_text(text, None).text for text in side]
             divided.append([(code, within_text(words, text)) for text in running])

@@ -267,7 +267,7 @@ class BilstmCrf(Tagger):
     def __init__(self, aligned: AlignedEncoder, n_labels: int, settings: Any, seed: int) -> None:
         super().__init__()
         if not isinstance(aligned.encoder, TransformerEncoder):
-            raise RaxalignError("only a transformer has features of pieces")
+            raise RaxalignError("only a transformer has features of subword tokens")
         self.encoder = copy.copy(aligned.encoder)
         self.encoder.max_positions = min(self.encoder.max_positions, settings.max_length)
         self.aligned = replace(aligned, encoder=self.encoder)

@@ -181,8 +181,8 @@ class TransferParams(Task.Params):
     two mixes of an example or window count as one.
     """
     max_length: int | None = Field(ge=8)
-    """Largest number of pieces per row, special ones included; longer rows are cut or divided, also
-    where the encoder has fewer positions.
+    """Largest number of subword tokens per row, special ones included; longer rows are cut or
+    divided, also where the encoder has fewer positions.
     """
     warmup: float = Field(ge=0)
     """Steps over which the learning rate rises linearly: below 1 a share of all steps, from 1 on a

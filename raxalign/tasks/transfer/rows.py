@@ -74,7 +74,7 @@ class TaskRows(Generic[RowT]):
     def no_pieces(folder: Path, what: str) -> DataError:
         """Return the fault of a folder that was prepared for something else."""
         remedy = "Remove the folder, and run the grid again to make it"
-        return DataError(folder, f"does not have the pieces of {what}", remedy=remedy)
+        return DataError(folder, f"does not have the subword tokens of {what}", remedy=remedy)
 
     @staticmethod
     def mapped(folder: Path, lang: str) -> Pieces:

@@ -154,20 +154,20 @@ def shift_point(metric: str) -> tuple[int, float, str] | None:
 _REPORTED = (
     measured.share(
         "bleu1",
-        "Clipped unigram precision on pieces with the brevity penalty, of the shift that has the"
-        " best value on dev in the same direction.",
+        "Clipped unigram precision on subword tokens with the brevity penalty, of the shift that"
+        " has the best value on dev in the same direction.",
         sample=_of_shift,
     ),
     measured.share(
         "convert_rate",
-        "Of the pieces that not both languages have, the share that the target language has; of"
-        " the same shift.",
+        "Of the subword tokens that not both languages have, the share that the target language"
+        " has; of the same shift.",
         sample=_of_shift,
     ),
     measured.share(
         "bleu1_sacrebleu",
-        "The same precision by sacrebleu, on words that are put together from pieces; of the same"
-        " shift.",
+        "The same precision by sacrebleu, on words that are put together from subword tokens; of"
+        " the same shift.",
     ),
     measured.share(
         "layer{l}_alpha{a}_{convert_rate|bleu1}",
@@ -177,10 +177,12 @@ _REPORTED = (
     ),
     measured.count(
         "vocabulary_count",
-        "Of a language, the distinct pieces in its sentences without special ones; not for `data:"
-        " corpus`.",
+        "Of a language, the distinct subword tokens in its sentences without special ones; not for"
+        " `data: corpus`.",
     ),
-    measured.count("shared_count", "Of these pieces, those that the pivot's sentences have too."),
+    measured.count(
+        "shared_count", "Of these subword tokens, those that the pivot's sentences have too."
+    ),
 )
 MEASURED = tuple(replace(entry, on_dev=True) for entry in _REPORTED)
 """What token translation reports."""

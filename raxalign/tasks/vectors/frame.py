@@ -212,14 +212,14 @@ LAYERS = (
     " name are of its last entry."
 )
 WORD_POOLING = (
-    "How the vectors of a word's pieces become one: the `first`, the `last`, their `mean` or their"
-    " `sum`."
+    "How the vectors of a word's subword tokens become one: the `first`, the `last`, their `mean`"
+    " or their `sum`."
 )
 SENTENCE_POOLING = (
-    "What the vector of a sentence is: the `mean` of its pieces (of static vectors, of its words),"
-    " that of its first piece (`cls`) or of its last one that is not special (`last`), a mean in"
-    " which piece i weighs i + 1 (`weighted`), or what sentence-transformers keeps in the encoder's"
-    " folder, prompt included (`own`)."
+    "What the vector of a sentence is: the `mean` of its subword tokens (of static vectors, of its"
+    " words), that of its first subword token (`cls`) or of its last one that is not special"
+    " (`last`), a mean in which token i weighs i + 1 (`weighted`), or what sentence-transformers"
+    " keeps in the encoder's folder, prompt included (`own`)."
 )
 OwnPooling = SentencePooling | Literal["own"]
 _EVERY = "; ".join(f"`{name}`, {entry.about}" for name, entry in MEASURES.items())
