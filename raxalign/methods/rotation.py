@@ -29,8 +29,8 @@ class Rotation(WordMapMethod):
     the number of pairs, that of dimensions, the rank of the pairs' cross-covariance at each layer,
     and in how many directions they vary together (its effective rank: the exponential of the
     entropy of its singular values). Results show a remark where dimensions are arbitrary, and where
-    the pairs vary together in less than 1/32 of them. A task's training leaves fewer directions: in
-    a small encoder trained on slots 12 of 256 where there were 32.
+    the pairs vary together in less than 1/32 of them. A task's training run leaves fewer
+    directions: in a small encoder trained on slots 12 of 256 where there were 32.
 
     Reference: Wang et al. (2019) as in Cao et al. (2020, §3.2); RotateAlign and NormRotate in
     Kulshreshtha et al. (2020).

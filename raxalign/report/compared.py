@@ -315,7 +315,7 @@ def rank_lines(entries: Sequence[Compared], plan: Plan) -> Iterator[str]:
         names = (f"{plan.cell_name(cell)} {_rank(rank)}" for rank, cell in told)
         first = found.cells[0]
         size = f", {first.sentences:,} pairs" if first.sentences else ""
-        over = f"95 % over all {found.family:,} comparisons of the table"
+        over = f"95 % confidence over all {found.family:,} comparisons of the table"
         yield f"ranks in these languages ({over}; {first.encoder}{size}): {', '.join(names)}"
 
 

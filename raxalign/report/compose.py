@@ -305,4 +305,4 @@ def _claim_test(test: ClaimTest, found: JudgedClaim) -> str:
     smallest = sample.detectable if found.claim.over_languages and sample else entry.detectable
     if found.verdict == "cannot tell" and smallest:
         seen = f"; {MINIMUM}: {unit.show(smallest)}"
-    return f"{several}{unit.show_difference(entry.difference)}, 95 %: {ends}{p}{seen}"
+    return f"{several}{unit.show_difference(entry.difference)}, 95 % CI: {ends}{p}{seen}"

@@ -34,7 +34,7 @@ def test_all_pairs_are_named_by_both_methods_and_ranked(results, made):
     assert "(test), %, all pairs" in shown
     assert "rotation center=true against rotation center=false" in shown
     line = next(line for line in shown.splitlines() if line.startswith("ranks "))
-    over = "95 % over all 15 comparisons of the table; scratch, 100 pairs"
+    over = "95 % confidence over all 15 comparisons of the table; scratch, 100 pairs"
     assert line[6:].startswith(f"in these languages ({over})")
     ranked = re.findall(r"(none|rotation center=\w+) (\d)", line)
     assert sorted(number for _, number in ranked) in (["1", "2", "3"], ["1", "1", "3"])
