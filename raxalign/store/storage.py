@@ -44,7 +44,7 @@ class Stamp(NamedTuple):
     def of(cls, path: Path) -> Stamp:
         """Return the stamp of a file. Raises `OSError` for what is none: a pipe may never end."""
         status = path.stat()
-        # opening a folder tells what it is
+        # opening a folder says that it is one
         if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
             raise OSError(errno.EINVAL, "is not a regular file")
         return cls(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
