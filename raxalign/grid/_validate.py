@@ -55,7 +55,7 @@ def validate(
     they are not those of the node itself.
     """
     entries = node.entries(faults) if values is None else values
-    known = known_keys(model, entries, faults, also=also)
+    known = _known_keys(model, entries, faults, also=also)
     wrong = _truths_for_numbers(model, known, faults)
     within = Node(known, node.line, node.key)
     try:
@@ -67,7 +67,7 @@ def validate(
     return None if wrong else built
 
 
-def known_keys(
+def _known_keys(
     model: type[BaseModel], entries: Mapping[str, Node], faults: Faults, *, also: Iterable[str] = ()
 ) -> dict[str, Node]:
     """Return the entries that a model has fields for; the others are faults."""
@@ -83,7 +83,7 @@ def key_names(model: type[BaseModel]) -> dict[str, str]:
     return {field.alias or name: name for name, field in model.model_fields.items()}
 
 
-def model_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> type[BaseModel] | None:
+def _model_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> type[BaseModel] | None:
     """Return the model that an error's location leads to: parts are YAML names, positions, and the
     names of a union's models.
     """
@@ -192,7 +192,7 @@ def _place(node: Node, detail: Any) -> tuple[Node, Node | None]:
 
 def _fault(model: type[BaseModel], target: Node, detail: Any) -> tuple[Node, str, str]:
     """Return where an error is, what is wrong, and what would be right."""
-    kind, owner = detail["type"], model_at(model, detail["loc"][:-1])
+    kind, owner = detail["type"], _model_at(model, detail["loc"][:-1])
     if kind == "missing":
         name = str(detail["loc"][-1])
         at = Node(None, target.line, f"{target.key}.{name}" if target.key else name)
@@ -331,7 +331,7 @@ class SearchedMethod:
         method where an option is a space (which takes a section `search`). The points are then the
         corners of the space, every choice with the lower ends of the ranges.
         """
-        known = known_keys(params, values, faults, also=("kind",))
+        known = _known_keys(params, values, faults, also=("kind",))
         before, spaces = len(faults), list(_spaces_in(known))
         _refuse_misspelt(params, known, faults)
         for _, space in spaces if not search else ():
@@ -505,7 +505,7 @@ def _space(params: type[BaseParams], name: str, node: Node, faults: Faults) -> S
 def _fits(params: type[BaseParams], name: str, kind: str, node: Node, faults: Faults) -> bool:
     """Check a space against the type of its option; a space that does not fit is a fault."""
     *parts, last = name.split(".")
-    model = model_at(params, tuple(parts))
+    model = _model_at(params, tuple(parts))
     field = model.model_fields.get(key_names(model).get(last, "")) if model is not None else None
     if model is None or field is None:
         return True

@@ -46,12 +46,14 @@ class LocalData:
 
     def obstacles(self, storage: Storage) -> tuple[str, ...]:
         """Return what keeps a plan from being run: one message per local file that is missing,
-        whose lines do not fit (`line_faults`), per language whose corpus is too short
+        whose lines do not fit (`_line_faults`), per language whose corpus is too short
         (`shortages`), and per library or program that is not installed: those that divide the text
         of a language into words, and that align it.
         """
         gone = [Identity.absent(Path(path)) for path in self.plan.missing]
-        lines = [str(fault) for stage in _local(self.plan) for fault in line_faults(stage, storage)]
+        lines = [
+            str(fault) for stage in _local(self.plan) for fault in _line_faults(stage, storage)
+        ]
         absent = {
             key: told for key, stage in self.plan.stages.items() if (told := [*_absent(stage)])
         }
@@ -96,14 +98,14 @@ class LocalData:
 
     def bitexts(self, storage: Storage) -> Iterator[FileRead]:
         """Read each corpus of a plan whose files are all on this machine, once per language; yield
-        its number of sentence pairs, its first fault (`line_faults` before any other), and what
+        its number of sentence pairs, its first fault (`_line_faults` before any other), and what
         looks wrong. Remote corpora are passed over.
         """
         limits = (stage.params.get("max_words", 0) for stage in self.plan.stages.values())
         longest = max((int(str(limit)) for limit in limits), default=0) or _ALL
         for stage in _local(self.plan):
             seen = _Seen(stage, longest)
-            found = FileRead(_place(stage), 0, line_faults(stage, storage))
+            found = FileRead(_place(stage), 0, _line_faults(stage, storage))
             if not found.faults:
                 found = read_through(found.path, seen.read)
             if not found.faults:
@@ -170,7 +172,7 @@ class LocalData:
                 yield Remark(entry.path, sides, remedy="If so, set `swap` the other way")
 
 
-def line_faults(stage: Stage, storage: Storage) -> tuple[DataError, ...]:
+def _line_faults(stage: Stage, storage: Storage) -> tuple[DataError, ...]:
     """Count the lines of a corpus of text files on this machine; return a fault per file that is
     damaged or grows as no text does, and per two sides that differ.
     """

@@ -179,7 +179,7 @@ _COMMON = (*Axis, Axis.LANGUAGE)
 _MEANS = ("avg", "avg_zero_shot", "avg_unseen")  # not avg_all, which no evaluation has
 
 
-def read_exclude(
+def _read_exclude(
     node: Node, grid: Grid, written: Mapping[str, Node], faults: Faults
 ) -> tuple[dict[str, Any], ...]:
     """Read the excluded points, with the values of the grid that each entry means.
@@ -285,7 +285,7 @@ def _choice(node: Node, name: str, choices: list[Any], faults: Faults) -> Any:
     return value
 
 
-def read_search(node: Node, grid: Grid, faults: Faults) -> Search | None:
+def _read_search(node: Node, grid: Grid, faults: Faults) -> Search | None:
     """Read the section, and check it against the methods, of which one has to have a space, and the
     tasks, one of which the metric names.
     """
@@ -337,7 +337,7 @@ def _check_metric(item: Node, grid: Grid, faults: Faults) -> None:
         faults.add(item, f"{metric} has no better direction", "choose a metric that has one")
 
 
-def read_claims(node: Node, grid: Grid, faults: Faults) -> tuple[Claim, ...]:
+def _read_claims(node: Node, grid: Grid, faults: Faults) -> tuple[Claim, ...]:
     """Read the claims, and check their names against the methods and tasks of the grid."""
     methods, tasks = [spec.name for spec in grid.methods], {spec.name for spec in grid.tasks}
     found: list[Claim] = []
@@ -371,7 +371,7 @@ def read_claims(node: Node, grid: Grid, faults: Faults) -> tuple[Claim, ...]:
     return tuple(found)
 
 
-REQUIRED = {
+_REQUIRED = {
     "name": "the experiment's name in MLflow",
     "encoder": "a hub name, a folder, or {kind: scratch, ...}",
     "languages": "{together: [...]}, {each: [...]} or {sets: {name: [...]}}",
@@ -381,7 +381,7 @@ REQUIRED = {
     "tasks": "{name: {param: value}}",
 }
 KEYS = (
-    *REQUIRED,
+    *_REQUIRED,
     "pivot",
     "text",
     "pairs",
@@ -453,7 +453,7 @@ def _sections(root: Node, faults: Faults) -> dict[str, Node]:
     for name, node in entries.items():
         if name not in KEYS:
             faults.add(node, "unknown key", faults.suggestion(name, KEYS))
-    for name, remedy in REQUIRED.items():
+    for name, remedy in _REQUIRED.items():
         if name not in entries:
             faults.add(Node(None, root.line, name), "is missing", remedy)
         elif entries[name].value in empty:
@@ -489,9 +489,9 @@ def _read(
         lines={key: node.line for key, node in top.items()},
     )
     _refuse_many(grid, top, faults)
-    exclude = read_exclude(top["exclude"], grid, top, faults) if "exclude" in top else ()
-    search = read_search(top["search"], grid, faults) if "search" in top else None
-    claims = read_claims(top["claims"], grid, faults) if "claims" in top else ()
+    exclude = _read_exclude(top["exclude"], grid, top, faults) if "exclude" in top else ()
+    search = _read_search(top["search"], grid, faults) if "search" in top else None
+    claims = _read_claims(top["claims"], grid, faults) if "claims" in top else ()
     return None if faults else replace(grid, exclude=exclude, search=search, claims=claims)
 
 
@@ -510,10 +510,10 @@ def _axes(top: Mapping[str, Node], faults: Faults) -> dict[str, Any]:
     tasks = TaskSpec.read_all(top["tasks"], *of, faults) if "tasks" in top else ()
     return {
         **grouped._asdict(),
-        "outside": corpus_languages(tasks),
+        "outside": _corpus_languages(tasks),
         "encoders": Spec.encoders(top["encoder"], faults) if "encoder" in top else (),
-        "sentences": read_numbers(top.get("sentences"), faults, least=1),
-        "seeds": read_numbers(top.get("seeds"), faults, least=0) or (0,),
+        "sentences": _read_numbers(top.get("sentences"), faults, least=1),
+        "seeds": _read_numbers(top.get("seeds"), faults, least=0) or (0,),
         "methods": MethodSpec.read_all(top["methods"], faults, search=search)
         if "methods" in top
         else (),
@@ -533,13 +533,13 @@ def _refuse_many(grid: Grid, top: Mapping[str, Node], faults: Faults) -> None:
 def _name(node: Node, faults: Faults) -> str:
     name = node.value if isinstance(node.value, str) else node.text
     if isinstance(node.value, dict | list):
-        faults.add(node, f"{node.shown()} is not a name", REQUIRED["name"])
+        faults.add(node, f"{node.shown()} is not a name", _REQUIRED["name"])
     else:
         faults.check_name(node, name)
     return name
 
 
-def corpus_languages(tasks: Iterable[TaskSpec]) -> tuple[str, ...]:
+def _corpus_languages(tasks: Iterable[TaskSpec]) -> tuple[str, ...]:
     """Return the languages that no method aligns of tasks that read the grid's corpus."""
     unseen = [spec for spec in tasks if spec.unseen]
     reading = [s for s in unseen if s.plugin().needs().corpus]
@@ -549,7 +549,7 @@ def corpus_languages(tasks: Iterable[TaskSpec]) -> tuple[str, ...]:
 _MANY = 20  # numbers that a remedy lists
 
 
-def read_numbers(node: Node | None, faults: Faults, *, least: int) -> tuple[int, ...]:
+def _read_numbers(node: Node | None, faults: Faults, *, least: int) -> tuple[int, ...]:
     """Read one whole number or a list of different ones, none below `least`."""
     numbers: list[int] = []
     for item in node.items() if node is not None else ():

@@ -49,7 +49,7 @@ def readers(grid: Grid) -> Iterator[tuple[Any, str]]:
             yield plugin, lang
 
 
-def pins_of(grid: Grid) -> dict[str, str | None]:
+def _pins_of(grid: Grid) -> dict[str, str | None]:
     """Return all remote names of a grid, each with its pin: that of the file, or of the lock."""
     lock = Lock.load(grid.path)
     return {name: pin or lock.get(name) for name, pin in _named(grid).items()}
@@ -183,7 +183,7 @@ class Opened:
         part with its size, then one on all. The lock has all pins. Raises `RaxalignError` for the
         first part that cannot be had; what was fetched before it stays.
         """
-        pins, found, total = pins_of(self.grid), remotes(self.grid), 0
+        pins, found, total = _pins_of(self.grid), remotes(self.grid), 0
         for remote in found:
             pin = pins.get(remote.name)
             size = remote.bring(pin, downloads)
@@ -198,7 +198,7 @@ class Opened:
         """Ask about each part that a grid reads from outside, and yield a line for `raxalign
         doctor`: whether it can be had, how large it is, and whether it is gated.
         """
-        pins = pins_of(self.grid)
+        pins = _pins_of(self.grid)
         for remote in remotes(self.grid):
             pin = pins.get(remote.name)
             try:

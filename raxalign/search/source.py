@@ -27,7 +27,7 @@ PAUSE = 10.0
 """Seconds between two looks at an object store of a driver that has nothing to report."""
 
 
-def known_points(trials: Iterable[Trial], study: Study, kind: str) -> list[dict[str, Value]]:
+def _known_points(trials: Iterable[Trial], study: Study, kind: str) -> list[dict[str, Value]]:
     """Return the different points in the spaces of a study that trials have with its kind of
     method.
 
@@ -125,7 +125,7 @@ class SearchSource:
             if not run.begun:
                 plans = StoredPlans(self.opened.storage)
                 trials = (trial for plan in plans for trial in plan.trials)
-                points = known_points(trials, study, spec.kind)
+                points = _known_points(trials, study, spec.kind)
                 run.begin(points, self._outcomes(study, points))
             run.write()
 

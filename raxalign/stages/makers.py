@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from raxalign.tasks.transfer.training import TrainingRun, Tuning
 
 
-def align_with_task(
+def _align_with_task(
     shop: Workshop, stage: Stage, encoder: Any, inputs: MethodInputs, folder: Path
 ) -> AlignedEncoder:
     """Train a method together with its task, whose model is written; return the aligned encoder."""
@@ -121,7 +121,7 @@ class JointTraining:
         return made
 
 
-def make_bitext(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
+def _make_bitext(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
     """Write a training set, or the dev and test sides; return its notes."""
     corpus, params = stage.plugin(), stage.params
     inputs = CorpusInputs(stage.locations, shop.downloads, stage.digests)
@@ -158,14 +158,14 @@ def _piece_filter(shop: Workshop, stage: Stage) -> PieceFilter | None:
     return PieceFilter(count, **limits)
 
 
-def make_text(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
+def _make_text(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
     """Write the sentences of one language, each once; return the notes."""
     bitexts = shop.datasets(stage, "bitext")
     is_pivot = stage.params["lang"] == stage.params["pivot"]
     return write_text(list(bitexts.values()), "tgt" if is_pivot else "src", folder)
 
 
-def make_pairs(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
+def _make_pairs(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
     """Run the word aligner, or cut a training set out of its run; return the notes."""
     params = stage.params
     sources = {name: shop.ensure(key) for name, key in stage.inputs.items() if name != "encoder"}
@@ -210,7 +210,7 @@ def _aligner_inputs(shop: Workshop, stage: Stage, work: Path) -> AlignerInputs:
     )
 
 
-def make_pieces(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
+def _make_pieces(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
     """Divide a data set's sentences, or a task's rows, into an encoder's pieces; return counts."""
     encoder, threads = shop.encoder(stage.inputs["encoder"]), shop.runtime.threads
     assert isinstance(encoder, TransformerEncoder), "the plan names no other"
@@ -225,7 +225,7 @@ def make_pieces(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]
     return write_pieces(encoder.tokenizer, data, columns, threads, folder)
 
 
-def make_seen(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
+def _make_seen(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
     """Collect the word types that were linked in training; return the notes."""
     run = shop.ensure(stage.inputs["run"]) / "linked_types.arrow"
     pairs = list(shop.datasets(stage, "pairs").values())
@@ -239,7 +239,7 @@ def make_seen(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
     return build_seen([run], pairs, dictionaries, folder)
 
 
-def make_encoder(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
+def _make_encoder(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
     """Build an encoder from text; return its notes."""
     inputs = EncoderInputs(
         text=shop.datasets(stage, "text"), locations=stage.locations, revisions=stage.digests
@@ -248,7 +248,7 @@ def make_encoder(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any
     return notes
 
 
-def make_aligned(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
+def _make_aligned(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
     """Align an encoder by the method of the stage; return the method's notes."""
     encoder = shop.encoder(
         stage.inputs["encoder"], stage.precision, stage.base_precision, compiled=stage.compiled
@@ -275,7 +275,7 @@ def make_aligned(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any
     )
     method = stage.plugin()
     if stage.task is not None:
-        found = align_with_task(shop, stage, encoder, inputs, folder)
+        found = _align_with_task(shop, stage, encoder, inputs, folder)
     else:
         found = method.align(encoder, inputs, shop.runtime_for(stage))
     aligned = PluginFault.returned(method, "align", found, AlignedEncoder)
@@ -286,7 +286,7 @@ def make_aligned(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any
     return dict(aligned.notes)
 
 
-def make_tuned(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
+def _make_tuned(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
     """Run a task's own training; return its notes."""
     notes: Mapping[str, Any] = stage.plugin().train(
         _untrained(shop, stage),
@@ -311,13 +311,13 @@ def _untrained(shop: Workshop, stage: Stage) -> AlignedEncoder:
 
 Workshop.MAKERS.update(
     {
-        "bitext": make_bitext,
-        "text": make_text,
-        "pairs": make_pairs,
-        "seen": make_seen,
-        "pieces": make_pieces,
-        "encoder": make_encoder,
-        "aligned": make_aligned,
-        "tuned": make_tuned,
+        "bitext": _make_bitext,
+        "text": _make_text,
+        "pairs": _make_pairs,
+        "seen": _make_seen,
+        "pieces": _make_pieces,
+        "encoder": _make_encoder,
+        "aligned": _make_aligned,
+        "tuned": _make_tuned,
     }
 )

@@ -166,7 +166,7 @@ class Nodes:
             check_fits(job, (*self.alive, *self.later), training=training)
         except ResourceError as error:
             if training:
-                check_driver(self.alive)
+                _check_driver(self.alive)
             if not self.may_grow:
                 raise
             hear(Said(f"{error}. Waiting for nodes that the cluster may start"))
@@ -211,10 +211,10 @@ def check_fits(job: Job, nodes: Sequence[Node], *, training: bool) -> None:
             f" {total}: lower run.workers (--workers)"
         )
     if training:
-        check_driver(nodes)
+        _check_driver(nodes)
 
 
-def check_driver(nodes: Sequence[Node]) -> None:
+def _check_driver(nodes: Sequence[Node]) -> None:
     """Refuse trials with several workers where no node has the resource of their drivers."""
     if not any(node.get(Job.DRIVER) for node in nodes):
         raise ResourceError(

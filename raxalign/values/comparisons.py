@@ -166,7 +166,7 @@ class Compared:
         if self.verdict == "=" and not self.stays:
             yield "Equal in each example of each run (=): no test."
         if self.earlier:
-            yield f"{look_text(self.earlier)}."
+            yield f"{_look_text(self.earlier)}."
         if self.verdict == "not after correction":
             yield f"Not after correction. {ONE_BY_ONE}"
         if self.untested == OTHER_LANGUAGES:
@@ -518,7 +518,7 @@ _WHY = {
 }
 
 
-def look_text(earlier: Sequence[EarlierLook], of: str = "this comparison") -> str:
+def _look_text(earlier: Sequence[EarlierLook], of: str = "this comparison") -> str:
     """Return which look at comparisons this is, and when the ones before were."""
     before = (
         f"the {ordinal(number)} with {counted(look.runs, 'run')}, {look.when[:10]}"
@@ -534,7 +534,7 @@ def look_lines(entries: Sequence[Compared], plan: Plan) -> Iterator[str]:
     for earlier in dict.fromkeys(entry.earlier for entry in tested if entry.earlier):
         alike = [entry.cell for entry in tested if entry.earlier == earlier]
         names = dict.fromkeys(plan.cell_name(cell) for cell in alike)
-        yield look_text(
+        yield _look_text(
             earlier, "these comparisons" if len(alike) == len(tested) else ", ".join(names)
         )
 

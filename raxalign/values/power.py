@@ -80,7 +80,7 @@ def planned_comparisons(
     return found
 
 
-def claim_power_lines(opened: Opened, given: Assumed) -> Iterator[str]:
+def _claim_power_lines(opened: Opened, given: Assumed) -> Iterator[str]:
     """Yield for each claim of a grid the smallest difference that its comparison can see with the
     planned runs, from what the storage has measured; over languages, with the runs that are there.
     """
@@ -209,11 +209,11 @@ def _takes(one: PlannedComparison, effect: float) -> str:
     return f"takes {counted(more, 'more seed')}{time}"
 
 
-ASSUMED_EXAMPLES = 1000
-RUN_SD = 0.5
+_ASSUMED_EXAMPLES = 1000
+_RUN_SD = 0.5
 """In points, by how much runs are assumed to differ."""
-ASSUMPTIONS = (
-    f"assumed: runs differ by {RUN_SD:g} points (standard deviation, --run-sd), one of two methods"
+_ASSUMPTIONS = (
+    f"assumed: runs differ by {_RUN_SD:g} points (standard deviation, --run-sd), one of two methods"
     " alone is right on 15 % of the examples, and there are 1,000 where the plan knows no number;"
     " measured after five runs (--detect POINTS: what a difference takes)"
 )
@@ -235,7 +235,8 @@ _LESS: Mapping[int, Mapping[int, tuple[float, ...]]] = {
     },
 }
 """In points, by the number of trained sides and of examples: the smallest difference that four of
-five comparisons find with 2, 3, 4, ... runs of each under `ASSUMPTIONS` (`analysis.power.Assumed`).
+five comparisons find with 2, 3, 4, ... runs of each under `_ASSUMPTIONS`, as
+`analysis.power.Assumed` has it.
 """
 MOST_LINES = 12
 
@@ -270,13 +271,13 @@ class PlannedSides:
     @property
     def assumed(self) -> float | None:
         """In points, the smallest difference that is found in four of five grids under
-        `ASSUMPTIONS`; None where nothing is tested.
+        `_ASSUMPTIONS`; None where nothing is tested.
         """
         if not self.tested:
             return None
         place, known = min(self.runs, default=2) - 2, _LESS[len(self.runs)]
         by_size = [(n, less[min(place, len(less) - 1)]) for n, less in known.items()]
-        wanted = self.examples or ASSUMED_EXAMPLES
+        wanted = self.examples or _ASSUMED_EXAMPLES
         pairs = itertools.pairwise(by_size)
         ends = [pair for pair in pairs if wanted <= pair[1][0]] or [(by_size[-2], by_size[-1])]
         (few, large), (many, small) = ends[0]
@@ -326,11 +327,11 @@ def _sides(
     cell = Cell(first.method, first.params, first.encoder, first.sentences, (first.key,), {})
     name = plan.cell_name(cell)
     name += f" with {first.sentences:,} pairs" if first.sentences else ""
-    examples = examples_of(plan, first.evaluations[task])
+    examples = _examples_of(plan, first.evaluations[task])
     return PlannedSides(task, metric, tuple(group), chance, counts, name, examples)
 
 
-def examples_of(plan: Plan, evaluation: str) -> int | None:
+def _examples_of(plan: Plan, evaluation: str) -> int | None:
     """Return the number of test examples of a language: those that are made, or the held-out
     sentences of a corpus; None where the plan does not know it.
     """
@@ -353,8 +354,8 @@ def _paired(plan: Plan, trial: Trial, base: Sequence[Trial], task: str) -> bool:
     return len(trained) > 1 and trained[0] is not None and trained[0] == trained[1]
 
 
-def assumed_lines(plan: Plan) -> Iterator[str]:
-    """Yield what each comparison of a plan that has not run can see, under `ASSUMPTIONS`."""
+def _assumed_lines(plan: Plan) -> Iterator[str]:
+    """Yield what each comparison of a plan that has not run can see, under `_ASSUMPTIONS`."""
     found = list(planned_sides(plan))
     if found:
         yield SEEN
@@ -362,7 +363,7 @@ def assumed_lines(plan: Plan) -> Iterator[str]:
         yield f"  {one.task} ({one.metric}), {one.name}: {seen(one.assumed)}{one.with_what}"
     yield from left_out(len(found))
     if found:
-        yield ASSUMPTIONS
+        yield _ASSUMPTIONS
 
 
 SEEN = "minimum detectable effect (80 % power) of each mean, in points:"
@@ -388,14 +389,14 @@ def power_text(opened: Opened, plan: Plan, effect: float | None, run_sd: float) 
     evaluations = {key for trial in plan.trials for key in trial.evaluations.values()}
     there = evaluations & storage.ledger.keys()
     if effect is None and not opened.grid.claims:
-        if not there and run_sd == RUN_SD:
-            return "\n".join(assumed_lines(plan))
+        if not there and run_sd == _RUN_SD:
+            return "\n".join(_assumed_lines(plan))
         if there == evaluations:
             return ""
         if there and (storage.is_remote or len(there) > MOST_EVALUATIONS):
             return "minimum detectable effects, by the results that are there: --detect POINTS"
     given = Assumed(run_sd=(run_sd,))
-    lines = list(claim_power_lines(opened, given))
+    lines = list(_claim_power_lines(opened, given))
     if effect is not None or there != evaluations:
         found = planned_comparisons(plan, storage, given, timed=effect is not None)
         lines += power_lines(found, given, effect)

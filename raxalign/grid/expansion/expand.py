@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _UNTRAINED = "it is not trained", "name a task that is: a classifier, a tagger, answers"
 
 
-def joint_faults(grid: Grid, tasks: Mapping[str, Task]) -> Iterator[Fault]:
+def _joint_faults(grid: Grid, tasks: Mapping[str, Task]) -> Iterator[Fault]:
     """Yield a fault per method whose `with_task` names several tasks, one that the grid does not
     have, or one whose training cannot be part of another.
     """
@@ -212,7 +212,7 @@ def expand(
     if faults := list(shared.encoder_faults()):
         raise GridError(grid.path, faults)
     expansion = _Expansion.of(shared)
-    if faults := list(joint_faults(grid, expansion.tasks.by_name())):
+    if faults := list(_joint_faults(grid, expansion.tasks.by_name())):
         raise GridError(grid.path, faults)
     groups = [(languages,) for languages in grid.groups] if grid.sets else [grid.groups]
     for encoder, group, spec in product(grid.encoders, groups, grid.methods):
