@@ -9,13 +9,7 @@ from raxalign.analysis.cells import MEANS, Cell
 from raxalign.grid.plan import Plan
 from raxalign.measured import spoken
 from raxalign.store.ledger import EarlierLook, Ledger
-from raxalign.values.comparisons import (
-    LEFT,
-    Compared,
-    baseline_cells,
-    comparisons,
-    ordinal,
-)
+from raxalign.values.comparisons import LEFT, Compared, baseline_cells, comparisons, ordinal
 from raxalign.values.numbers import NumberFormat
 from raxalign.values.predictions import MOST_EVALUATIONS
 from raxalign.values.results import FLOOR, near_floor, rows

@@ -12,12 +12,7 @@ from typing import Any, ClassVar
 from raxalign.analysis.cells import Cell
 from raxalign.grid.plan import Plan
 from raxalign.printing import TextTable, paragraph
-from raxalign.values.comparisons import (
-    MINIMUM,
-    ONE_BY_ONE,
-    Compared,
-    look_lines,
-)
+from raxalign.values.comparisons import MINIMUM, ONE_BY_ONE, Compared, look_lines
 from raxalign.values.numbers import UNDECLARED, NumberFormat
 from raxalign.values.scoreboard import TableKey, why_uncompared
 

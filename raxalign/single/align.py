@@ -31,13 +31,7 @@ from raxalign.options.run import Precision, RunConfig
 from raxalign.options.sources import LocalFile, looked_up
 from raxalign.pairing.build import WordPairs
 from raxalign.single.model_card import Card, Origin
-from raxalign.single.place import (
-    OutFolder,
-    announced,
-    encoder_of,
-    runtime,
-    silent,
-)
+from raxalign.single.place import OutFolder, announced, encoder_of, runtime, silent
 from raxalign.stages import Workshop
 from raxalign.store.key import digest
 from raxalign.store.storage import Storage

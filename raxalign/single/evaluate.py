@@ -29,13 +29,7 @@ from raxalign.grid.trial import Trial
 from raxalign.methods.base import Effect
 from raxalign.options.run import Precision
 from raxalign.options.sources import LocalFile
-from raxalign.single.place import (
-    OutFolder,
-    announced,
-    encoder_of,
-    runtime,
-    silent,
-)
+from raxalign.single.place import OutFolder, announced, encoder_of, runtime, silent
 from raxalign.stages import Workshop
 from raxalign.values.results import rows
 from raxalign.values.retention import made_again

@@ -6,15 +6,7 @@ from typing import final
 
 from raxalign.analysis.cells import MEANS, Cell, Name
 from raxalign.measured import FEW, spoken
-from raxalign.report.document import (
-    Entry,
-    Line,
-    Part,
-    Share,
-    Table,
-    TableNotes,
-    caption,
-)
+from raxalign.report.document import Entry, Line, Part, Share, Table, TableNotes, caption
 from raxalign.report.sections.base import Section
 from raxalign.values.comparisons import Compared
 from raxalign.values.numbers import NumberFormat

@@ -11,14 +11,7 @@ from typing import Any, final
 from raxalign.analysis.cells import MEANS, Cell, Name, Value
 from raxalign.grid.published import Publication, PublishedTable, Rule
 from raxalign.measured import FEW
-from raxalign.report.document import (
-    Entry,
-    Line,
-    Part,
-    Share,
-    Table,
-    TableNotes,
-)
+from raxalign.report.document import Entry, Line, Part, Share, Table, TableNotes
 from raxalign.report.matching import Matcher, RowMatch
 from raxalign.report.sections.base import Fill, Measure, Section
 from raxalign.report.tables import row_parts

@@ -22,13 +22,7 @@ from raxalign.lazy import np, pa, pc
 from raxalign.measured import FEW
 from raxalign.report.document import Entry, Line, Part, Share, Table, caption
 from raxalign.report.drawing import Panel, Series, Sketch
-from raxalign.report.sections.base import (
-    CellPredictions,
-    Fill,
-    Measure,
-    Section,
-    StoredPredictions,
-)
+from raxalign.report.sections.base import CellPredictions, Fill, Measure, Section, StoredPredictions
 from raxalign.store.storage import Storage
 from raxalign.values.numbers import NumberFormat
 from raxalign.values.scoreboard import Scoreboard

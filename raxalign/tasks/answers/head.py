@@ -18,11 +18,7 @@ from raxalign.encoders.models.rows import Packed, RowSource
 from raxalign.encoders.models.transformer import evaluating
 from raxalign.errors import DataError
 from raxalign.lazy import pa
-from raxalign.tasks.answers.rows import (
-    Questions,
-    WindowRows,
-    Windows,
-)
+from raxalign.tasks.answers.rows import Questions, WindowRows, Windows
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.transfer.head import Batches, FineTuned, Head, HeldOut
 from raxalign.tasks.transfer.params import HubSet, Split

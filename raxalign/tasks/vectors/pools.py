@@ -14,18 +14,12 @@ from raxalign.arrays import Bools, Floats, Ints
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
-from raxalign.similarity.measures import (
-    MEASURES,
-    Measure,
-    Scaled,
-    Terms,
-    hubness,
-)
+from raxalign.similarity.measures import MEASURES, Measure, Scaled, Terms, hubness
 from raxalign.tasks.vectors.frame import SentenceReading
 from raxalign.tasks.vectors.pairs import SentencePairs
 
 QuerybankMeasure = Literal["qb_norm", "nnn"]
-_BANK_ROWS = 1024  # queries whose similarities are in memory together
+_ROWS = 1024  # queries whose scores are in memory together
 
 
 @dataclass(frozen=True)
@@ -63,7 +57,7 @@ class Nearness:
     ) -> torch.Tensor:
         """Return each query's nearest candidate by a bank, int64 (Q,), the first of equals."""
         found, units = Querybank.of(bank_BH, candidates_CH, self), _unit(candidates_CH)
-        blocks = torch.split(_unit(queries_QH), _BANK_ROWS)
+        blocks = torch.split(_unit(queries_QH), _ROWS)
         return torch.cat([found.weigh(block @ units.T).argmax(1) for block in blocks])
 
     def no_bank(self, lang: str) -> RaxalignError:
@@ -131,9 +125,9 @@ class Querybank:
         if near.measure == "nnn":
             return cls(near.ALPHA * hubness(candidates_CH, bank_BH, near.k), nearest_C)
         terms = [
-            Terms.softmax(block @ bank_BH.T) / 2 for block in torch.split(candidates_CH, _BANK_ROWS)
+            Terms.softmax(block @ bank_BH.T) / 2 for block in torch.split(candidates_CH, _ROWS)
         ]
-        for block in torch.split(bank_BH, _BANK_ROWS):
+        for block in torch.split(bank_BH, _ROWS):
             nearest_C[(block @ candidates_CH.T).argmax(1)] = True
         return cls(torch.cat(terms), nearest_C)
 
@@ -149,7 +143,6 @@ def _unit(vectors: torch.Tensor) -> torch.Tensor:
 
 NEAREST = 10
 """So many nearest sentences are looked at for their languages."""
-_ROWS = 1024  # queries whose scores are in memory together
 
 
 @dataclass(frozen=True)
