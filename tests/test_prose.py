@@ -2,6 +2,7 @@
 code, comments, messages and pages.
 """
 
+import ast
 import re
 import subprocess
 from pathlib import Path
@@ -111,6 +112,16 @@ WORDS = {  # advice: words of which one is in each match, and the patterns
         r"\btaken off\b",
     ),
 }
+OLD_WORDS = {  # the word of the field, and what was written for it
+    "GPU": r"(?<!model )(?<!its )(?<!encoder's )\bcards?\b",
+    "subword token": r"\bpieces?\b(?! \||:)",  # not as a value in a table, nor in the path of a key
+    "training run": r"\btrainings\b",
+    "stale map": r"\boutdated readouts?\b",
+    "generalising to new languages": r"\blanguages like\b",
+    "identically spelt pairs": r"\bpairs of one (?:form|spelling)\b",
+    "random": r"\b(?:is|are|has|have|be) chance\b",
+}
+CODE = re.compile(r"`+[^`]*`+|\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
 AROUND = 100
 """A match has at most that many characters before and after the word that it is found by."""
 
@@ -166,6 +177,35 @@ def test_the_prose_is_plain_english():
         line
         for name in written()
         for line in findings((ROOT / name).read_text(encoding="utf-8"), name)
+    ]
+    assert not found, "\n".join(["", *found])
+
+
+def shown():
+    """Yield name and text of what the code shows to users: messages, templates of the report and
+    of exports, and the pages that are made of descriptions.
+    """
+    for path in sorted((ROOT / "raxalign").rglob("*.py")):
+        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        for node in nodes:
+            text = node.value if isinstance(node, ast.Constant) else None
+            if isinstance(text, str) and " " in text and id(node) not in docstrings:
+                yield f"{path.relative_to(ROOT)}:{node.lineno}", text
+    reference = ROOT / "docs" / "reference"
+    lists = [p for p in reference.glob("*.md") if "Made by `raxalign" in p.read_text("utf-8")]
+    made = [*lists, reference / "commands.md", *reference.glob("*/*.md")]
+    made += (ROOT / "raxalign").rglob("*.j2")
+    for path in sorted(made):
+        yield str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
+
+
+def test_users_read_the_words_of_the_field():
+    found = [
+        f"{name}: {wrong.group()} (write {word})"
+        for name, text in shown()
+        for word, pattern in OLD_WORDS.items()
+        for wrong in re.finditer(pattern, " ".join(CODE.sub("", text).split()))
     ]
     assert not found, "\n".join(["", *found])
 
