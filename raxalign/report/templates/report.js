@@ -74,9 +74,9 @@
   };
 
   // a table as rows of texts: the name, and per column the value, its interval and its difference
-  const PARTS = [[".v", ""], [".s", " 95 %"], [".d", " difference"]];
+  const PARTS = [[".v", ""], [".s", " 95 % CI"], [".d", " difference"]];
   // in a matrix the interval is that of the difference, but for the baselines' own
-  const JUDGED = [[".v", ""], [".d", " difference"], [".s:not(.own)", " difference 95 %"], [".w", " verdict"]];
+  const JUDGED = [[".v", ""], [".d", " difference"], [".s:not(.own)", " difference 95 % CI"], [".w", " verdict"]];
   const partsOf = (table) => (table.closest(".matrix") ? JUDGED : PARTS);
   const rows = (table, parts) => {
     const body = [...table.tBodies[0].rows].filter((row) => !row.classList.contains("group"));
