@@ -236,7 +236,7 @@ def test_faults_that_only_the_params_show(toy):
         assert "tagger: linear" in faults(tagger="bilstm_crf", readout="refit", selection="last")
         assert "dataset" in faults("hub", dataset="")
     else:
-        assert "zero-shot training keeps" in faults(readout="refit", setting="translate-train")
+        assert "zero-shot training run keeps" in faults(readout="refit", setting="translate-train")
     alone = faults({**FILES, "dev": "dev"})
     assert ("one file per language: put {lang} in" in alone) is (toy is not word_nli)
 
