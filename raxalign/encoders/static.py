@@ -178,9 +178,7 @@ class Static(EncoderKind):
 
     def unpooled(self, pooling: str, known: Callable[[str], str | None]) -> Sequence[str]:  # noqa: ARG002
         """All but the mean of the words."""
-        told = (
-            f"{pooling} is read of subword tokens, which {self.label()}, a static encoder, has not"
-        )
+        told = f"{pooling} reads subword tokens, and {self.label()}, of static vectors, has none"
         return () if pooling == "mean" else (told, "choose mean")
 
     def check(self) -> list[str]:

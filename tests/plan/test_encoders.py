@@ -176,8 +176,8 @@ def sentences_grid(place, of, task, *methods, architecture="BertModel", prefix="
         ("plain", "BertModel", "mteb: {tasks: [Tatoeba], pooling: own}", "has no modules.json"),
         ("plain", "Qwen2ForCausalLM", "sentence_retrieval: {pooling: cls}", "tiny, a decoder, has"),
         ("phrasebook", "", "sentence_retrieval: {pooling: own}", "phrasebook has no modules.json"),
-        (STATIC, "", "sentence_retrieval: {pooling: cls}", "word2vec, a static encoder, has not"),
-        (STATIC, "", WHOLE, "word2vec, a static encoder, has not"),
+        (STATIC, "", "sentence_retrieval: {pooling: cls}", "word2vec, of static vectors, has none"),
+        (STATIC, "", WHOLE, "word2vec, of static vectors, has none"),
     ],
 )
 def test_vectors_of_sentences_that_an_encoder_does_not_have_are_refused_before_anything_runs(

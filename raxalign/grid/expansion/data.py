@@ -283,8 +283,8 @@ class SharedStages:
         """
         if not self.has_dev(lang):
             raise RaxalignError(
-                f"{self.grid.path}: `selection: dev` needs the dev part of the corpus, which"
-                f" {lang} has not; raise `split.dev` of the corpus, or name its `dev` file, or"
+                f"{self.grid.path}: `selection: dev` needs the dev part of the corpus, and"
+                f" {lang} has none; raise `split.dev` of the corpus, or name its `dev` file, or"
                 " leave `selection` out"
             )
         if not links:

@@ -78,7 +78,7 @@ class TaskStages:
             yield Fault(
                 spec.line_of(needs.dev),
                 key,
-                f"{needs.dev} needs the dev part of the corpus, which {', '.join(without)} has not",
+                f"{needs.dev} needs the dev part of the corpus, and {', '.join(without)} has none",
                 "raise `split.dev` of the corpus, or name its `dev` file, or choose another value",
             )
         unseen_in, largest = needs.unseen_in, max(self.grid.sentences)

@@ -54,7 +54,7 @@ class TaskRows(Generic[RowT]):
         """Return the rows of a folder that `write` filled, in a language; `source` is their name in
         messages (None: that which was written). Raises `DataError` for another language.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{cls.__name__} are divided where they are trained on")
 
     @property
     def note(self) -> dict[str, str]:

@@ -155,7 +155,7 @@ def test_a_measure_with_a_bank_of_queries_is_refused_where_the_corpus_has_no_dev
     (fault,) = told.value.faults
     lines = path.read_text(encoding="utf-8").splitlines()
     assert lines[fault.line - 1].strip() == "measure: nnn"
-    assert fault.problem == "measure: nnn needs the dev part of the corpus, which de has not"
+    assert fault.problem == "measure: nnn needs the dev part of the corpus, and de has none"
     assert fault.remedy.startswith("raise `split.dev` of the corpus, or name its `dev` file")
 
 
@@ -474,7 +474,7 @@ def test_dev_pairs_are_those_of_the_run_over_the_trials_own_sentences(tmp_path):
 @pytest.mark.parametrize("corpus", [corpus for corpus, there in CORPORA if not there])
 def test_selection_without_a_dev_part_is_refused_with_the_options_to_change(tmp_path, corpus):
     path = grid_of_corpus(tmp_path, corpus, methods=("finetune: {selection: dev}",))
-    told = r"needs the dev part of the corpus, which de has not; raise `split\.dev`"
+    told = r"needs the dev part of the corpus, and de has none; raise `split\.dev`"
     with pytest.raises(RaxalignError, match=told):
         expand(load(path))
 
