@@ -107,7 +107,8 @@ def test_a_piece_depends_on_later_ones_only_where_both_directions_are_asked_for(
 
 def test_an_encoder_that_sees_both_directions_already_refuses_the_option(tmp_path):
     kind = Transformer(Transformer.Params(name=str(tiny_bert(tmp_path, WORDS)), bidirectional=True))
-    said = "BertForMaskedLM is not a decoder; its subword tokens see the whole row already. Leave"
+    said = "BertForMaskedLM is not a decoder; its subword tokens see the whole row already."
+    said += " Leave the option out"
     with pytest.raises(RaxalignError, match=said):
         kind.load(EncoderInputs(), "cpu")
 
