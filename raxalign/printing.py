@@ -25,6 +25,10 @@ _TOKEN = re.compile(
     r"\bhf_[A-Za-z0-9]{20,}|([Bb]earer |[?&][\w.;-]{0,40}"
     r"(?i:token|secret|passw(?:or)?d|sig(?:nature)?|(?:api|access)[_-]?key)=)[^\s&#'\"<>]+"
 )
+_MARKS = ("hf_", "earer ", "?", "&")
+"""What each match of `_TOKEN` has. To look for these takes a tenth of the time, and a report has
+megabytes of values.
+"""
 _CONTROL = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]|\r(?!\n)"
 )
@@ -49,8 +53,9 @@ def masked(text: str) -> str:
     >>> masked("https://me:secret@host/path")
     'https://***@host/path'
     """
-    hidden = _BEFORE_AT.sub(lambda found: _USER.sub("***@", found.group()), text)
-    return _TOKEN.sub(r"\1***", hidden)
+    if "@" in text:
+        text = _BEFORE_AT.sub(lambda found: _USER.sub("***@", found.group()), text)
+    return _TOKEN.sub(r"\1***", text) if any(mark in text for mark in _MARKS) else text
 
 
 def counted(count: int, noun: str) -> str:
