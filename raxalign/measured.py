@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal, get_args
 
 if TYPE_CHECKING:
@@ -139,6 +140,10 @@ class Measured:
         >>> layers.names("layer12_last_f1"), layers.names("layer_last_f1"), layers.names("f1")
         (True, False, False)
         """
+        return self._pattern.fullmatch(metric) is not None
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
         # split leaves what braces hold at the odd places
         parts = [
             re.escape(part)
@@ -146,7 +151,7 @@ class Measured:
             else _VARIED.get(part, f"(?:{part})" if "|" in part else _NUMBER)
             for place, part in enumerate(_BRACES.split(self.name))
         ]
-        return re.fullmatch("".join(parts), metric) is not None
+        return re.compile("".join(parts))
 
     @classmethod
     def undeclared(cls, metric: str) -> Measured:
