@@ -49,6 +49,15 @@ def test_pages_are_those_of_the_code(words: tuple[str, ...]) -> None:
     )
 
 
+def test_the_page_of_a_kind_links_to_its_papers() -> None:
+    kinds = [(name, kind) for name in FOLDERS for kind in catalog(name)]
+    for folder, kind in kinds:
+        papers = getattr(catalog(folder)[kind], "papers", ())
+        line = r"^Paper(?: \(`\S+` in `\w+`\))?: [^{}\\]+, \d{4}, <https://\S+>$"
+        linked = re.findall(line, as_markdown(folder, kind), re.MULTILINE)
+        assert len(linked) == len(papers), (folder, kind)
+
+
 @pytest.mark.parametrize("folder", PAGES)
 def test_no_page_is_of_what_is_gone(folder: str) -> None:
     pages = {path.stem for path in (ROOT / "docs" / "reference" / folder).iterdir()}
