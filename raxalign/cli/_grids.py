@@ -316,7 +316,7 @@ def search(
     Options:
         file: The grid file: written from the options where it is not there, then run.
         method: The method whose hyperparameters are searched.
-        space: A param to search: lambda=log_uniform:0.01:10, dropout=uniform:0:0.5, epochs=int:1:4
+        space: A hyperparameter to search: lambda=log_uniform:0.01:10, dropout=uniform:0:0.5, epochs=int:1:4
             or layers=choice:last:9.
         lang: A language; each has a study of its own.
         corpus: The prefix of two parallel files, a corpus (phrasebook) or a mapping.
