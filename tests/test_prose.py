@@ -119,6 +119,8 @@ OLD_WORDS = {  # the word of the field, and what was written for it
     "stale map": r"\boutdated readouts?\b",
     "generalising to new languages": r"\blanguages like\b",
     "identically spelt pairs": r"\bpairs of one (?:form|spelling)\b",
+    "configuration": r"\b(?:all|best|chosen|equal|excluded|merged|several|suggested) points?\b"
+    r"(?! of percent)|\bpoints? (?:of (?:the|a) (?:grid|study|search)|that (?:dev|it|a search) ch)",
     "random": r"\b(?:is|are|has|have|be) chance\b",
 }
 CODE = re.compile(r"`+[^`]*`+|\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)

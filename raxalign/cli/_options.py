@@ -50,8 +50,8 @@ Threads = Annotated[int | None, Option(min=1, help="CPU threads.")]
 _PLUGINS = "A plug-in of your own, one class in one file."
 Plugins = Annotated[list[Path] | None, Option("--plugins", metavar="FILE", help=_PLUGINS)]
 _CONFIRM = (
-    "Once the grid is finished: the point of each method that dev chose, and the baseline, with N"
-    " fresh seeds."
+    "Once the grid is finished: the configuration of each method that dev chose, and the baseline,"
+    " with N fresh seeds."
 )
 Confirm = Annotated[int | None, Option(min=2, metavar="N", help=_CONFIRM)]
 _EVERY = "In tables, also counts, standard errors and the two directions."

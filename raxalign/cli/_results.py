@@ -59,7 +59,7 @@ def results(
             comparisons.json and comparisons.csv.
         over: With --compare, languages: also the interval of each mean generalising to new
             languages, where the languages of the grid are a sample of at least four.
-        best: The best points of the grid's searches, and the runs that confirm them.
+        best: The best configurations of the grid's searches, and the runs that confirm them.
         keys: One line per trial instead: its key, which `show` and `export` take.
     """
     from raxalign.grid.load import open_grid
