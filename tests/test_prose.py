@@ -212,6 +212,15 @@ def test_users_read_the_words_of_the_field():
     assert not found, "\n".join(["", *found])
 
 
+def test_a_page_writes_out_what_its_first_interval_is():
+    first = {
+        name: re.search(r"95 %\s+(confidence\s+interval|CI|interval)", text)
+        for name in written()
+        if name.endswith(".md") and (text := (ROOT / name).read_text(encoding="utf-8"))
+    }
+    assert not [name for name, found in first.items() if found and found[1] == "interval"]
+
+
 def test_files_that_pages_name_and_link_to_are_there():
     missing = []
     for name in (name for name in written() if name.endswith(".md")):
