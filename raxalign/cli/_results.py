@@ -175,12 +175,12 @@ def _print_short(
 def _tell_fallen(opened: Opened, rows: Sequence[Mapping[str, Any]]) -> None:
     """Note what falls far below the baseline, since one run alone can never be tested."""
     from raxalign.analysis.cells import Cell
-    from raxalign.report.compared import fallen_text
+    from raxalign.report.compared import ComparisonTables
     from raxalign.values.comparisons import fallen
 
     plan = opened.plan
     cells = Cell.grouped(rows, plan.pivot, plan.measured)
-    for text in fallen_text(fallen(cells, plan), plan):
+    for text in ComparisonTables(fallen(cells, plan), plan).fallen():
         tell(f"note: {text}")
 
 
