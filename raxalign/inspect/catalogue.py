@@ -19,7 +19,7 @@ from raxalign.catalog import FOLDERS, Catalog, catalog
 from raxalign.errors import RaxalignError
 from raxalign.options.params import BaseParams, about, models_in
 from raxalign.options.sources import EncoderMarker
-from raxalign.printing import TextTable
+from raxalign.printing import TextTable, counted
 from raxalign.report.document import macro
 
 WIDTH = 80
@@ -311,8 +311,8 @@ def _effort(folder: str, kind: Any) -> tuple[str, str, str]:
     plugin = kind(_defaults(kind.Params))
     needs = [text for name, text in _TOLD.items() if getattr(plugin.needs(), name, False)]
     epochs = getattr(plugin.params, "epochs", None)
-    training = f"training, {epochs} pass{'es' * (epochs != 1)}" if epochs else "training"
-    cost = "one reading"
+    training = f"training, {counted(epochs, 'epoch')}" if epochs else "training"
+    cost = "one forward pass"
     if folder == "methods":
         effect, readouts = plugin.effect(), plugin.acts(_LAYERS).readouts
         if effect.weights:
