@@ -73,7 +73,7 @@ def test_the_page_of_a_kind_links_to_its_papers() -> None:
     kinds = [(name, kind) for name in FOLDERS for kind in catalog(name)]
     for folder, kind in kinds:
         papers = getattr(catalog(folder)[kind], "papers", ())
-        line = r"^Paper(?: \(`\S+` in `\w+`\))?: [^{}\\]+, \d{4}, <https://\S+>$"
+        line = r"^Paper(?: \(`\S+` in `\w+`\))?: [^{}\\\n]+, \d{4}, <https://\S+>$"
         linked = re.findall(line, as_markdown(folder, kind), re.MULTILINE)
         assert len(linked) == len(papers), (folder, kind)
 
