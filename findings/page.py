@@ -14,8 +14,8 @@ HEAD = f"""# Findings
 
 The papers' claims, asked on real text with a small multilingual BERT, or with small encoders that
 are trained on that text. They are not the papers' experiments: the encoders, the text and the
-numbers of sentences are smaller. They show which claims hold there, with intervals that count both
-test examples and training runs as chance.
+numbers of sentences are smaller. They show which claims hold there, with 95 % confidence intervals
+(CI) that treat both test examples and training runs as random.
 
 A verdict is given only where the quantity that was measured here is the one that the paper
 measured. Elsewhere the page says *{OTHER}*, names both, and shows the numbers,
@@ -103,7 +103,7 @@ def _section(number: int, found: Answered) -> str:
         "",
         f"The paper measured: {claim.quantity.text}.",
         "",
-        "| answer | measured here | metric | difference | 95 % interval | p (Holm) | runs |"
+        "| answer | measured here | metric | difference | 95 % CI | p (Holm) | runs |"
         " result | MDE | more seeds |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.main import get_command
 
 from raxalign import api, cli
 from raxalign.corpora.base import CorpusInputs
@@ -86,7 +87,7 @@ def write_result(plan: Plan, number: int, value: float) -> None:
 
 def test_help_and_version_are_printed_and_wrong_usage_exits_2(run: Callable[..., Done]) -> None:
     done = run("--help")
-    listed = re.findall(r"^│ (\w+)", done.out, re.MULTILINE)
+    listed = re.findall(r"^  (\w+) ", done.out.partition("Commands:")[2], re.MULTILINE)
     commands = "grid plan fetch status results report search show diff"
     single = "pairs aer align evaluate export power init list"
     assert listed == f"{commands} {single} ui sync doctor gc".split()
@@ -96,6 +97,21 @@ def test_help_and_version_are_printed_and_wrong_usage_exits_2(run: Callable[...,
         done = run(arguments)
         assert (done.code, done.out) == (2, ""), arguments
         assert "Traceback" not in done.err
+
+
+def test_help_cuts_no_summary_and_no_option_in_80_columns(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    listed = " ".join(run("--help").out.split()).replace("- ", "-")
+    for name, command in get_command(cli.app).commands.items():
+        text = run(name, "--help").out
+        summary, *_ = " ".join(command.help.split()).split(". ")
+        assert f" {name} {summary}" in listed
+        assert "…" not in listed + text
+        assert "..." not in text.split("\n", 1)[1]
+        assert max(map(len, text.splitlines())) <= 80
+        words = re.split(r"[\s,]+", text)
+        for option in command.params:
+            assert {*option.opts[option.param_type_name == "argument" :]} <= {*words}, name
 
 
 def test_all_faults_of_a_grid_are_told_at_once(run: Callable[..., Done], tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_no_example_is_lost():
 def planned(folder: str, kind: str) -> str:
     """Plan a small grid with the example of a kind, as its page and the terminal show it."""
     page = as_markdown(folder, kind)
-    (example,) = re.findall(r"\nExample:\n\n```yaml\n(.*?)```\n", page, re.DOTALL)
+    (example,) = re.findall(r"\nExample.*:\n\n```yaml\n(.*?)```\n", page, re.DOTALL)
     assert "\nRelations: " in page
     assert f"\nExample:\n    {example.splitlines()[0]}\n" in describe(folder, kind)
     assert max(map(len, example.splitlines())) <= 76, "the terminal has 80 columns"

@@ -119,6 +119,8 @@ OLD_WORDS = {  # the word of the field, and what was written for it
     "stale map": r"\boutdated readouts?\b",
     "generalising to new languages": r"\blanguages like\b",
     "identically spelt pairs": r"\bpairs of one (?:form|spelling)\b",
+    "configuration": r"\b(?:all|best|chosen|equal|excluded|merged|several|suggested) points?\b"
+    r"(?! of percent)|\bpoints? (?:of (?:the|a) (?:grid|study|search)|that (?:dev|it|a search) ch)",
     "random": r"\b(?:is|are|has|have|be) chance\b",
 }
 CODE = re.compile(r"`+[^`]*`+|\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
@@ -208,6 +210,15 @@ def test_users_read_the_words_of_the_field():
         for wrong in re.finditer(pattern, " ".join(CODE.sub("", text).split()))
     ]
     assert not found, "\n".join(["", *found])
+
+
+def test_a_page_writes_out_what_its_first_interval_is():
+    first = {
+        name: re.search(r"95 %\s+(confidence\s+interval|CI|interval)", text)
+        for name in written()
+        if name.endswith(".md") and (text := (ROOT / name).read_text(encoding="utf-8"))
+    }
+    assert not [name for name, found in first.items() if found and found[1] == "interval"]
 
 
 def test_files_that_pages_name_and_link_to_are_there():

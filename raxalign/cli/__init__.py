@@ -22,7 +22,7 @@ from raxalign.printing import why_lost
 
 app = typer.Typer(
     no_args_is_help=True,
-    rich_markup_mode="markdown",  # joins the lines of a docstring into paragraphs
+    rich_markup_mode=None,  # its tables cut names where a terminal is narrow
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -64,7 +64,9 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     *(_care.init, _care.list_, _care.ui, _care.sync, _care.doctor, _care.gc),
 )
 for _command in _COMMANDS:
-    app.command(name=_command.__name__.rstrip("_"), cls=opt.OneGrid)(opt.described(_command))
+    _text = " ".join((opt.described(_command).__doc__ or "").split())
+    _first = f"{_text.partition('. ')[0].removesuffix('.')}."
+    app.command(_command.__name__.rstrip("_"), cls=opt.OneGrid, short_help=_first)(_command)
 
 
 _READING = frozenset({"plan", "status", "results", "show", "diff", "list"})

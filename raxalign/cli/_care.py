@@ -61,8 +61,8 @@ def list_(
     format: Literal["text", "markdown"] = "text",  # noqa: A002
     plugins: opt.Plugins = None,
 ) -> None:
-    """List the plug-ins of a kind: a table of what each is, then all with their options; or print
-    one with a sentence on each option.
+    """List the plug-ins of a kind with their options, or describe one of them. The list begins with
+    a table of what each is; the description has a sentence on each option.
 
     A plug-in from outside that cannot be loaded is reported as a warning.
 
@@ -99,13 +99,14 @@ def _loaded(plugins: Iterable[Path]) -> list[PluginFile]:
 
 
 def doctor(
-    file: Annotated[Path | None, Argument(metavar="[FILE]")] = None,
+    file: Annotated[Path | None, Argument(metavar="FILE")] = None,
     encoder: str | None = None,
     storage: opt.Storage = None,
     online: bool = False,
 ) -> None:
-    """Report what is installed, which devices there are and whether the storage can be written;
-    with a grid, whether its data exists and can be read, and its local encoders can be opened.
+    """Report what is installed, which devices there are and whether the storage can be written.
+    With a grid, report also whether its data exists and can be read, and whether its local encoders
+    can be opened.
 
     With --encoder, report what the encoder is, how many subword tokens its tokenizer makes per word
     of each language, whether they are those of running text, and which methods and tasks take it,
@@ -113,6 +114,7 @@ def doctor(
     does not take it.
 
     Options:
+        file: A grid file, to look at what it needs.
         encoder: A folder or a hub name: report on this encoder alone.
         online: Ask for each encoder, data set and corpus of the grid that lies elsewhere: whether
             it can be had, how large it is, and whether it is gated.
@@ -134,7 +136,7 @@ def doctor(
 
 
 def gc(
-    files: Annotated[list[Path], Argument(metavar="FILE...")],
+    files: Annotated[list[Path], Argument(metavar="FILE")],
     storage: opt.Storage = None,
     delete: bool = False,
     dry_run: bool = False,

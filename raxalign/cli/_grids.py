@@ -258,8 +258,8 @@ def report(
     confirm: opt.Confirm = None,
     equivalence: opt.Equivalence = None,
 ) -> None:
-    """Write the report: one HTML page, Markdown, LaTeX, CSV, JSON and figures, with the papers'
-    tables that the grid names (`published`).
+    """Write the report: one HTML page, Markdown, LaTeX, CSV, JSON and figures. It also has the
+    papers' tables that the grid names (`published`).
 
     Options:
         out: Folder (default: NAME-report next to the grid file).
@@ -310,13 +310,14 @@ def search(
     storage: opt.Storage = None,
     dry_run: bool = False,
 ) -> None:
-    """Search the best params of a method on development sets, without writing a grid file first.
+    """Search for the best hyperparameters of a method on development sets, without writing a grid
+    file first.
 
     Options:
         file: The grid file: written from the options where it is not there, then run.
-        method: The method whose params are searched.
-        space: A param to search: lambda=log_uniform:0.01:10, dropout=uniform:0:0.5, epochs=int:1:4
-            or layers=choice:last:9.
+        method: The method whose hyperparameters are searched.
+        space: A hyperparameter to search: lambda=log_uniform:0.01:10, dropout=uniform:0:0.5,
+            epochs=int:1:4 or layers=choice:last:9.
         lang: A language; each has a study of its own.
         corpus: The prefix of two parallel files, a corpus (phrasebook) or a mapping.
         encoder: A hub name, a folder, or a mapping as in a grid file.
@@ -325,7 +326,7 @@ def search(
         metric: task/lang/metric (default: the task's main metric).
         trials: Trials of each study.
         sampler: tpe or random.
-        confirm: Fresh seeds that the best point is run again with.
+        confirm: Fresh seeds that the best configuration is run again with.
         pruner: Which trials end early: none, median or asha.
         aligner: The word aligner.
         dry_run: Write the file, show the plan and stop.

@@ -9,11 +9,13 @@ import re
 from collections.abc import Callable, Iterable
 from copy import copy
 from pathlib import Path
+from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import typer
 from typer import Argument, Option
 from typer.core import TyperCommand
+from typer.models import OptionInfo
 
 from raxalign.printing import printable
 
@@ -48,8 +50,8 @@ Threads = Annotated[int | None, Option(min=1, help="CPU threads.")]
 _PLUGINS = "A plug-in of your own, one class in one file."
 Plugins = Annotated[list[Path] | None, Option("--plugins", metavar="FILE", help=_PLUGINS)]
 _CONFIRM = (
-    "Once the grid is finished: the point of each method that dev chose, and the baseline, with N"
-    " fresh seeds."
+    "Once the grid is finished: the configuration of each method that dev chose, and the baseline,"
+    " with N fresh seeds."
 )
 Confirm = Annotated[int | None, Option(min=2, metavar="N", help=_CONFIRM)]
 _EVERY = "In tables, also counts, standard errors and the two directions."
@@ -82,9 +84,14 @@ class OneGrid(TyperCommand):
         return left
 
 
+_VALUES = {str: "TEXT", Path: "PATH", int: "N", float: "NUMBER"}
+_ROOM = 50  # columns for the values of an option next to its name
+
+
 def described(command: Callable[..., None]) -> Callable[..., None]:
     """Give the options of a command their sentences, which are the section `Options` of its
-    docstring. A yes-or-no option that is off by default has no second name to put it off.
+    docstring, and words for their values. A yes-or-no option that is off by default has no second
+    name to put it off.
     """
     text, _, section = (inspect.getdoc(command) or "").partition("\n\nOptions:\n")
     told = dict(re.findall(r"^    (\w+): (.+(?:\n {5,}.+)*)", section, re.MULTILINE))
@@ -98,9 +105,21 @@ def described(command: Callable[..., None]) -> Callable[..., None]:
         info = copy(known[0]) if known else (Argument() if needed else Option(*flags))
         if name in told:
             info.help = " ".join(told[name].split())
+        *_, value = leaves = _leaves(kind)
+        if not needed and isinstance(value, str) and len("|".join(leaves)) > _ROOM:
+            info.help = f"{(info.help or '').removesuffix('.')}: {', '.join(leaves)}."
+            info.metavar = "NAME"
+        if isinstance(info, OptionInfo) and info.metavar is None:
+            info.metavar = _VALUES.get(value)
         hints[name] = Annotated[kind, info]
     command.__doc__, command.__annotations__ = text, hints
     return command
+
+
+def _leaves(kind: Any) -> list[Any]:
+    """Return the types and values that a type is made of, `None` left out."""
+    parts = [leaf for part in get_args(kind) for leaf in _leaves(part)]
+    return parts or [kind] * (kind is not NoneType)
 
 
 Completer = Callable[..., list[str]]

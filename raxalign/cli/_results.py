@@ -59,7 +59,7 @@ def results(
             comparisons.json and comparisons.csv.
         over: With --compare, languages: also the interval of each mean generalising to new
             languages, where the languages of the grid are a sample of at least four.
-        best: The best points of the grid's searches, and the runs that confirm them.
+        best: The best configurations of the grid's searches, and the runs that confirm them.
         keys: One line per trial instead: its key, which `show` and `export` take.
     """
     from raxalign.grid.load import open_grid
@@ -175,12 +175,12 @@ def _print_short(
 def _tell_fallen(opened: Opened, rows: Sequence[Mapping[str, Any]]) -> None:
     """Note what falls far below the baseline, since one run alone can never be tested."""
     from raxalign.analysis.cells import Cell
-    from raxalign.report.compared import fallen_text
+    from raxalign.report.compared import ComparisonTables
     from raxalign.values.comparisons import fallen
 
     plan = opened.plan
     cells = Cell.grouped(rows, plan.pivot, plan.measured)
-    for text in fallen_text(fallen(cells, plan), plan):
+    for text in ComparisonTables(fallen(cells, plan), plan).fallen():
         tell(f"note: {text}")
 
 
@@ -244,8 +244,9 @@ def show(
     examples: Annotated[int, Option(min=0)] = 3,
     plugins: opt.Plugins = None,
 ) -> None:
-    """Show everything of one trial, stage or evaluation: params, what it was made from, where it is
-    on disk, scores with intervals, some predictions, training curves, and its MLflow run.
+    """Show everything about one trial, stage or evaluation. That is its params, what it was made
+    from, where it is on disk, scores with intervals, some predictions, training curves, and its
+    MLflow run.
 
     Options:
         key: Key of a trial, a stage or an evaluation, or a unique beginning.
@@ -285,8 +286,9 @@ def diff(
     format: opt.PlanFormat = "table",  # noqa: A002
     plugins: opt.Plugins = None,
 ) -> None:
-    """Compare two storages, two grid files, or one of each: which trials and values only one has,
-    which params, versions and data make keys differ, and by how much values differ.
+    """Compare two storages, two grid files, or one of each. Printed are the trials and values that
+    only one has, the params, versions and data that make keys differ, and by how much values
+    differ.
 
     Values of grid files are those of their storages. Exit code: 0 where nothing differs (values
     within 1e-6 count as equal), 1 where something does, 2 where it cannot be compared.

@@ -161,7 +161,7 @@ def align(
         encoder: Encoder folder or hub name.
         pairs: Word pairs of a language, from `raxalign pairs`; once per language.
         seed: Seed of everything random.
-        precision: Products inside the encoder, as `run.precision` of a grid.
+        precision: Matrix multiplications inside the encoder, as `run.precision` of a grid.
     """
     from raxalign.catalog import PluginFile
     from raxalign.single.align import AlignRequest
@@ -212,8 +212,8 @@ def evaluate(
         language: A language of the grid (default: all).
         seed: One seed (default: the grid's).
         format: table, json (one row per value) or csv.
-        precision: Products inside the encoder (default: `run.precision` of the grid); values of
-            different precisions are kept apart.
+        precision: Matrix multiplications inside the encoder (default: `run.precision` of the
+            grid); values of different precisions are kept apart.
     """
     from raxalign.grid.load import open_grid
     from raxalign.report.tables import Selection

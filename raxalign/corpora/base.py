@@ -67,7 +67,7 @@ class Corpus(PlugIn):
     licence: ClassVar[str]
 
     PRETOKENIZED: ClassVar = (
-        "Whether blanks divide the words of both sides, in every language; otherwise a tokeniser"
+        "Whether spaces separate the words of both sides, in every language; otherwise a tokeniser"
         " makes the words."
     )
     """What the option `pretokenized` of several corpora is."""

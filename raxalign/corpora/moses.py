@@ -35,8 +35,8 @@ class Moses(FileCorpus):
 
     class Params(FileCorpus.Params):
         """Training, dev and test as files of their own are `path: {train: ..., dev: ..., test:
-        ...}`, one prefix each, with `split: files`. A file may be packed (`<path>.<lang>.gz`, or
-        `.bz2` or `.xz`). `codes` stand in extensions, and for ``{side}``, ``{lang}`` and
+        ...}`, one prefix each, with `split: files`. A file may be compressed (`<path>.<lang>.gz`,
+        or `.bz2` or `.xz`). `codes` stand in extensions, and for ``{side}``, ``{lang}`` and
         ``{pivot}``. Files with gold links are usually `pretokenized`.
 
         FLORES-200 is `path: "flores200_dataset/dev/{side}.dev"` with `codes: flores`. NTREX-128 is

@@ -42,10 +42,10 @@ class Tsv(FileCorpus):
 
     class Params(FileCorpus.Params):
         """With a `delimiter` of several characters (fast_align's `src ||| tgt` is read with
-        `delimiter: "|||"`) blanks around columns are dropped. Training, dev and test as files of
+        `delimiter: "|||"`) spaces around columns are dropped. Training, dev and test as files of
         their own are `path: {train: ..., dev: ..., test: ...}`, with `split: files`. A file may be
-        packed (`.gz`, `.bz2` or `.xz`). `codes` stand for ``{lang}`` and ``{pivot}``. Files with
-        gold links are usually `pretokenized`.
+        compressed (`.gz`, `.bz2` or `.xz`). `codes` stand for ``{lang}`` and ``{pivot}``. Files
+        with gold links are usually `pretokenized`.
         """
 
         removed: ClassVar[Mapping[str, Removed]] = {

@@ -358,7 +358,7 @@ def _product(
     points = math.prod(len(axis) for axis in axes.values())
     if points > MOST_POINTS:
         remedy = f"a method may have {MOST_POINTS:,}; shorten its lists, or let `search` choose"
-        faults.add(node, f"{points:,} points", remedy)
+        faults.add(node, f"{points:,} configurations", remedy)
     first = {name: axis[0] for name, axis in axes.items() if axis}
     for name, axis in axes.items():  # each value by itself, with the first ones of the others
         for item in axis:

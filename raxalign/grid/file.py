@@ -527,7 +527,7 @@ def _refuse_many(grid: Grid, top: Mapping[str, Node], faults: Faults) -> None:
     points = math.prod(map(len, axes)) * sum(len(spec.points) for spec in grid.methods)
     if points > MOST_POINTS:
         remedy = f"a grid may have {MOST_POINTS:,}; shorten its lists, or let `search` choose"
-        faults.add(top["methods"], f"the grid has {points:,} points", remedy)
+        faults.add(top["methods"], f"the grid has {points:,} configurations", remedy)
 
 
 def _name(node: Node, faults: Faults) -> str:

@@ -303,8 +303,8 @@ class Plan:
         named = {trial.seed for trial in self.trials if trial.searched is None} - {None}
         if self.studies and len(named) == 1:
             found.append(
-                "methods without a search run with one seed, so the best point of a search cannot"
-                " be tested against them: give `seeds` several"
+                "methods without a search run with one seed, so the best configuration of a search"
+                " cannot be tested against them: give `seeds` several"
             )
         idle = sum(not trial.evaluations for trial in self.trials)
         if idle:

@@ -139,8 +139,8 @@ class Search(BaseParams):
     split: Literal["dev"] = "dev"
     """Where the metric is measured: on development sets, and nowhere else."""
     confirm: int = Field(5, ge=0)
-    """How many fresh seeds the best point of each study is run again with. Only these runs' test
-    values are shown in tables.
+    """How many fresh seeds the best configuration of each study is run again with. Only these runs'
+    test values are shown in tables.
     """
     seed: int = Field(0, ge=0)
     """The seed of the suggestions."""

@@ -275,11 +275,11 @@ def _syntax_remedy(problem: str, written: str) -> str:
     if "{lang}" in written or "{pivot}" in written:
         return "put texts that hold {lang} or {pivot} in quotes"
     if "\\t" in problem:
-        return "the line has a tab; indent with blanks"
+        return "the line has a tab; indent with spaces"
     if "expected ':'" in problem and ":" in written:
-        return f"put a blank after the colon of {shortened(written.strip())!r}"
+        return f"put a space after the colon of {shortened(written.strip())!r}"
     if "expected <block end>" in problem:
-        return "indent the keys of one mapping by the same number of blanks"
+        return "indent the keys of one mapping by the same number of spaces"
     return "check indentation, brackets and quotes"
 
 

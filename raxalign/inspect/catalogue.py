@@ -19,7 +19,7 @@ from raxalign.catalog import FOLDERS, Catalog, catalog
 from raxalign.errors import RaxalignError
 from raxalign.options.params import BaseParams, about, models_in
 from raxalign.options.sources import EncoderMarker
-from raxalign.printing import TextTable
+from raxalign.printing import TextTable, counted
 from raxalign.report.document import macro
 
 WIDTH = 80
@@ -33,6 +33,9 @@ _LAYERS = 12  # of an encoder that is asked about
 _SENTENCE = re.compile(r"\. (?=[A-Z`])|[.:]$")
 _EXAMPLE = re.compile(r"^Example:\n((?: +\S.*\n?)+)", re.MULTILINE)
 _PAPER = re.compile(r"([^\W\d_a-z][^\W\d_]*[^\d():;§]*?),? \(?((?:19|20)\d\d)")
+_FIELD = re.compile(r"\b(\w+) *= *\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")  # of BibTeX
+_ADDRESSES = {"10.18653/v1/": "https://aclanthology.org/", "": "https://doi.org/"}
+"""Where papers are read, by how their DOIs begin."""
 _TOLD = {
     "links": "word pairs",
     "heldout": "word pairs",
@@ -165,9 +168,14 @@ def _page(folder: str, kind: str, plugin: Any) -> dict[str, Any]:
     shared = _shared(folder) if trains else {}
     rest = [option for option in options if (option.name, option.values, option.about) in shared]
     own = [option for option in options if option not in rest]
+    up = "../" * (folder in PAGES)
+    fenced = f"Example, as part of a [grid file]({up}grid-file.md):\n\n```yaml\n{{}}\n```\n"
     return {
         "head": f"{'#' if folder in PAGES else '##'} {kind}",
-        "about": _EXAMPLE.sub(_fenced, inspect.cleandoc(plugin.__doc__ or "")),
+        "about": _EXAMPLE.sub(
+            lambda example: fenced.format(textwrap.dedent(example[1]).rstrip()),
+            inspect.cleandoc(plugin.__doc__ or ""),
+        ),
         "facts": list(_facts(plugin)),
         "metrics": list(_metrics(plugin)),
         "options": inspect.cleandoc(about or "Options:") if options else "No options.",
@@ -176,20 +184,32 @@ def _page(folder: str, kind: str, plugin: Any) -> dict[str, Any]:
     }
 
 
-def _fenced(example: re.Match[str]) -> str:
-    return f"Example:\n\n```yaml\n{textwrap.dedent(example[1]).rstrip()}\n```\n"
-
-
 def _facts(plugin: Any) -> Iterator[tuple[str, str]]:
     for name in ("reference", "licence"):
         value = getattr(plugin, name, None)
         if isinstance(value, str) and f"{name.capitalize()}:" not in (plugin.__doc__ or ""):
             yield name.capitalize(), value
+    yield from map(_paper, getattr(plugin, "papers", ()))
     columns = getattr(plugin, "reads", None)
     if isinstance(columns, frozenset):
         yield "Reads", f"the columns {', '.join(f'`{name}`' for name in sorted(columns))}"
         yield "Better", plugin.better
         yield "Unit", plugin.unit
+
+
+def _paper(cited: str) -> tuple[str, str]:
+    """The option under which a paper is cited, and its title, year and address."""
+    from raxalign.report.compose import entries
+
+    condition, _, key = ("", "", cited) if cited.startswith("@") else cited.rpartition(" ")
+    fields = dict(_FIELD.findall(entries().get(key, key)))
+    doi = fields.get("doi", "")
+    start = next(start for start in _ADDRESSES if doi.startswith(start))
+    place = _ADDRESSES[start] + doi.removeprefix(start) if doi else fields.get("url", "")
+    title = re.sub(r"\\.|[{}]", "", " ".join(fields.get("title", key).split()))
+    told = ", ".join(filter(None, (title, fields.get("year"), place and f"<{place}>")))
+    option, _, text = condition.partition("=")
+    return f"Paper (`{text}` in `{option}`)" if option else "Paper", told
 
 
 def _options(plugin: Any) -> Iterator[Option]:
@@ -291,8 +311,8 @@ def _effort(folder: str, kind: Any) -> tuple[str, str, str]:
     plugin = kind(_defaults(kind.Params))
     needs = [text for name, text in _TOLD.items() if getattr(plugin.needs(), name, False)]
     epochs = getattr(plugin.params, "epochs", None)
-    training = f"training, {epochs} pass{'es' * (epochs != 1)}" if epochs else "training"
-    cost = "one reading"
+    training = f"training, {counted(epochs, 'epoch')}" if epochs else "training"
+    cost = "one forward pass"
     if folder == "methods":
         effect, readouts = plugin.effect(), plugin.acts(_LAYERS).readouts
         if effect.weights:

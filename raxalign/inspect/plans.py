@@ -109,8 +109,8 @@ class PlanView:
         times = _time(plan, storage, stock)
         uncounted = " (without the trials of searches)" if plan.studies else ""
         lines = [
-            f"{plan.name}: {counted(plan.points, 'point')}, {counted(len(plan.trials), 'trial')}"
-            f" ({plan.cached(stock.there)} cached)",
+            f"{plan.name}: {counted(plan.points, 'configuration')},"
+            f" {counted(len(plan.trials), 'trial')} ({plan.cached(stock.there)} cached)",
             *(f"  {method}: {counted(count, 'trial')}" for method, count in methods.items()),
             *(f"  {note}" for note in plan.merged),
             f"stages: {', '.join(_by_kind(plan, stock)) or 'none'}",

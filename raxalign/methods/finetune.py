@@ -63,7 +63,7 @@ class Finetune(TrainedMethod[Bitexts]):
     `profile` fills in what is not given. `paper` is the printed formula: sums, live targets, words
     alone, 2 sentence pairs per batch. `released` is the circulating code: means over words and
     coordinates of parts of 4 sentence pairs, which are summed; frozen targets; [CLS] and [SEP]
-    count as linked words; file order. `sane` is that without its accidents: means over the whole
+    count as linked words; file order. `sane` is `released` without its quirks: means over the whole
     batch, so that words in parts with few links do not weigh more, and rows in random order. Frozen
     targets stay, since they have the same optimum and cannot shrink both sides together; so do
     [CLS] and [SEP], which classifiers read.

@@ -32,7 +32,7 @@ class IterativeNormalization(TextMethod):
     each round is the mean over the words of the language's text as they are by then. With `rotate`,
     an orthogonal map over word pairs follows (rotation's formula).
 
-    Data: monolingual text of each language and the pivot, read once a round; with `rotate` also
+    Data: monolingual text of each language and the pivot, read once per round; with `rotate` also
     linked words of the bitext.
 
     Reference: Zhang et al. (2019), who take five rounds.

@@ -298,7 +298,7 @@ def _fault(block: bytes, path: Path, first: int) -> DataError:
             shown = next((w for w in content.split() if not _LINK.fullmatch(w)), content)[
                 :40
             ].decode("utf-8", "replace")
-            remedy = "Links are written i-j, possible ones ipj, with blanks between them"
+            remedy = "Links are written i-j, possible ones ipj, with spaces between them"
             return DataError(path, f"{shown!r} is not a link", line=line, remedy=remedy)
     return DataError(path, "holds something that is not a link", line=first)
 

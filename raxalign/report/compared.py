@@ -186,6 +186,26 @@ class ComparisonTables:
             if entry.baseline is not None
         ]
 
+    def fallen(self) -> list[str]:
+        """Return a remark per cell and table on values that fall far below the baseline's."""
+        tables: dict[tuple[str, ...], list[Compared]] = defaultdict(list)
+        for entry in self.compared:
+            task, _, metric, split = entry.name
+            size = f" with {entry.cell.sentences:,} pairs" if entry.cell.sentences else ""
+            cell = f"{self.plan.cell_name(entry.cell)}{size}"
+            tables[f"{task} ({metric}, {split})", cell, entry.cell.encoder].append(entry)
+        told = []
+        for (table, cell, _), of_table in tables.items():
+            unit = NumberFormat.of(of_table[0].measured, (entry.value.mean for entry in of_table))
+            values = (
+                f"{entry.name[1]} {unit.show(entry.value.mean)} against"
+                f" {unit.show(entry.baseline_value.mean)}"
+                for entry in of_table
+                if entry.baseline_value is not None
+            )
+            told.append(f"{cell} falls far below its baseline in {table}: {', '.join(values)}")
+        return told
+
     def _row(self, entry: Compared, base: Cell) -> dict[str, Any]:
         cell, found, around, value = entry.cell, entry.comparison, entry.interval, entry.value
         against, examples = base.values[entry.name], found or around
@@ -275,27 +295,6 @@ def _table(entries: Sequence[Compared], plan: Plan, *, over_languages: bool) -> 
         lines.append((*line, *more, verdict))
     columns = (*_COLUMNS[:-1], *([_OVER] if over_languages else []), _COLUMNS[-1])
     return TextTable(_HEADS, columns, tuple(lines), _WORDS | {_OVER})
-
-
-def fallen_text(entries: Sequence[Compared], plan: Plan) -> list[str]:
-    """Return a remark per cell and table on the values that fall far below the baseline's."""
-    tables: dict[tuple[str, ...], list[Compared]] = defaultdict(list)
-    for entry in entries:
-        task, _, metric, split = entry.name
-        size = f" with {entry.cell.sentences:,} pairs" if entry.cell.sentences else ""
-        cell = f"{plan.cell_name(entry.cell)}{size}"
-        tables[f"{task} ({metric}, {split})", cell, entry.cell.encoder].append(entry)
-    told = []
-    for (table, cell, _), of_table in tables.items():
-        unit = NumberFormat.of(of_table[0].measured, (entry.value.mean for entry in of_table))
-        values = (
-            f"{entry.name[1]} {unit.show(entry.value.mean)} against"
-            f" {unit.show(entry.baseline_value.mean)}"
-            for entry in of_table
-            if entry.baseline_value is not None
-        )
-        told.append(f"{cell} falls far below its baseline in {table}: {', '.join(values)}")
-    return told
 
 
 def all_pairs(compared: Sequence[Compared]) -> bool:

@@ -173,8 +173,8 @@ class Matcher:
             means.append(math.fsum(signed) / len(signed) if signed else -math.inf)
         best = max(range(len(cells)), key=lambda index: means[index])
         if means[best] == -math.inf:
-            return cells[0], f"the first of {len(cells)} points that fit"
-        return cells[best], f"the best on dev of {len(cells)} points"
+            return cells[0], f"the first of {len(cells)} configurations that fit"
+        return cells[best], f"the best on dev of {len(cells)} configurations"
 
     @staticmethod
     def differing(have: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:

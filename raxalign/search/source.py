@@ -211,7 +211,7 @@ class SearchSource:
         for name, number in (point for point in asked if point in keys):
             self._mine.setdefault(keys[name, number], []).append((name, number))
         for name, number in refused:
-            self._runs[name].refuse(number, "the grid excludes this point")
+            self._runs[name].refuse(number, "the grid excludes this configuration")
         for name in {name for name, _ in refused}:
             self._runs[name].write()
         return [keys[point] for point in asked if point in keys]

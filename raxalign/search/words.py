@@ -35,8 +35,8 @@ def confirmed(opened: Opened, seeds: int) -> Opened:
     methods = tuple(spec for spec in grid.methods if spec.searched is None)
     if len(methods) < len(grid.methods):
         raise RaxalignError(
-            f"{grid.path}: --confirm is for grids without a search: a search runs its best points"
-            " again by itself (`search.confirm`)"
+            f"{grid.path}: --confirm is for grids without a search: a search runs its best"
+            " configurations again by itself (`search.confirm`)"
         )
     results = Scoreboard.of(rows(opened.plan, ledger), opened.plan, ledger)
     if told := results.lacking.short:
@@ -65,7 +65,7 @@ class SearchReport:
             spaces = ", ".join(space.told() for space in study.spaces)
             so_far = f", {len(record.tried)} tried" if record.tried else ""
             seeds = len(study.fresh_seeds)
-            confirm = f", then the best point with {seeds} fresh seeds" if seeds else ""
+            confirm = f", then the best configuration with {seeds} fresh seeds" if seeds else ""
             lines.append(
                 f"search {study.about}: at most {_limit(study)}{so_far}{confirm}"
                 f"{_time(study, record)} ({study.sampler} over {spaces})"

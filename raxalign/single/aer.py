@@ -110,7 +110,7 @@ def _of_pairs(
     if "corpus" in metadata and not has_own_words(metadata):
         tell(
             f"warning: the words of {request.links} were made by a tokeniser, and {request.gold}"
-            " counts words that blanks divide: make the word pairs with `--option"
+            " counts words that spaces separate: make the word pairs with `--option"
             " pretokenized=true`"
         )
     gold, rows = gold.keep(there), order[at[there]]

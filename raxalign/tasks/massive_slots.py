@@ -21,7 +21,7 @@ class MassiveSlots(TaggingTask):
     ends. Taggers and metrics are those of `ner`.
 
     The words of a request and their slots are those of its column `annot_utt` (``wake me at [time :
-    nine am]``), divided at blanks, and in Japanese and Chinese into characters, Latin words whole,
+    nine am]``), divided at spaces, and in Japanese and Chinese into characters, Latin words whole,
     as MASSIVE's own code divides them. Two neighbouring slots of one type are two slots here; that
     code joins them.
 

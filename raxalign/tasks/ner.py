@@ -23,7 +23,7 @@ class Ner(TaggingTask):
     `f1`, `precision`, `recall` and `accuracy` (of tags), and their means `avg` (all languages) and
     `avg_zero_shot` (all but the pivot).
 
-    Data: columns divided by tabs or blanks, word first, tag last, IOB1, IOB2, IO, IOBES, BMES or
+    Data: columns separated by tabs or spaces, word first, tag last, IOB1, IOB2, IO, IOBES, BMES or
     BILOU (where the first column numbers the words, as in GermEval 2014 and Universal NER, the word
     is second and the tag third, GermEval's outer one, and lines that begin with ``#`` are skipped);
     or the hub's (WikiANN); or the phrasebook's. Tags that training lacks

@@ -19,9 +19,9 @@ class Slots(TaggingTask):
     Formula: slot F1 = 2PR / (P + R) over all sentences, a slot being right with its type and both
     ends (counted as conlleval does).
 
-    Data: a word per line, a tab or blanks, its BIO tag, blank lines between requests; or
+    Data: a word per line, a tab or spaces, its BIO tag, blank lines between requests; or
     MultiATIS++'s .tsv with their header (id, utterance, slot_labels, intent), words and labels
-    divided by blanks (some of its rows have other numbers of words and of labels: `mismatched:
+    separated by spaces (some of its rows have other numbers of words and of labels: `mismatched:
     drop` leaves these out, and the results say how many); or the phrasebook's requests.
 
     Reference: Kulshreshtha et al. (2020, §4).

@@ -60,11 +60,11 @@ _scored = partial(share, sample=_of_links)
 
 
 class GoldFiles(BaseParams):
-    """A text whose lines are ``words ||| words``, divided by blanks, and its links."""
+    """A text whose lines are ``words ||| words``, separated by spaces, and its links."""
 
     text: DataPath
     """Text with one sentence pair per line: the words of the other language, ``|||``, and those of
-    the pivot, divided by blanks; the path may hold {lang} and {pivot}.
+    the pivot, separated by spaces; the path may hold {lang} and {pivot}.
     """
     links: DataPath
     """Links of the words of `text`; the path may hold {lang} and {pivot}."""
@@ -122,7 +122,7 @@ def _sides(path: Path) -> Iterator[list[tuple[str, ...]]]:
         for number, line in enumerate(read_lines(file, path), 1):
             sides = [divide_at_blanks(side) for side in line.split("|||")]
             if len(sides) != 2 or not all(sides):
-                problem = "a line must be words, ||| and words, both divided by blanks"
+                problem = "a line must be words, ||| and words, both separated by spaces"
                 raise DataError(path, problem, line=number)
             yield sides
 
@@ -132,12 +132,12 @@ class WordAlignment(VectorTask):
     """Links between words whose vectors in context are similar, scored against links made by
     hand.
 
-    Words are what blanks and tabs divide in the gold text, as its links count them: no-break and
-    ideographic spaces do not. They are never tokenised again. In languages written without spaces
-    `spacing` moves the error rate by about a point. A word that the encoder does not read, because
-    its sentence is too long, has no link. Scores compare the links A with the sure links S and the
-    possible links P, over all sentence pairs together. Where all links are sure, `f1` is one minus
-    the error rate. `avg` has the means over language pairs.
+    Words are what plain spaces and tabs separate in the gold text, as its links count them:
+    no-break and ideographic spaces do not. They are never tokenised again. In languages written
+    without spaces `spacing` moves the error rate by about a point. A word that the encoder does not
+    read, because its sentence is too long, has no link. Scores compare the links A with the sure
+    links S and the possible links P, over all sentence pairs together. Where all links are sure,
+    `f1` is one minus the error rate. `avg` has the means over language pairs.
 
     Data: sentence pairs with links that were made by hand, as files.
 

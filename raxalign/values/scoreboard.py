@@ -507,7 +507,7 @@ class Scoreboard:
                 told = ", ".join(f"{trial.key[:12]} ({trial.languages[0]})" for trial in own)
                 why = "languages have encoders of their own"
                 raise RaxalignError(f"--best: {why}; give a key: {told}")
-            points = counted(sum(rank > -math.inf for rank in ranks), "point")
+            points = counted(sum(rank > -math.inf for rank in ranks), "configuration")
             by = f"by {task} ({spoken(metric)})"
             how = f"of {points} and {counted(len(runs), 'run')} of it, {by}"
             told = f"{own[0].key[:12]} ({plan.trial_name(own[0])}) is the best on dev {how}"

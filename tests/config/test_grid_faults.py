@@ -273,7 +273,8 @@ def test_a_long_value_is_quoted_in_part(faults):
 def test_more_points_than_can_be_planned_are_a_fault(faults):
     many = list(range(1, 501))
     (told,) = faults(change("[1_000, 10_000]", f"{many}\nseeds: {many}"))
-    assert "methods: the grid has 2,500,000 points (a grid may have 1,000,000; shorten" in told
+    refused = "methods: the grid has 2,500,000 configurations (a grid may have 1,000,000; shorten"
+    assert refused in told
 
 
 def test_a_value_that_was_removed_says_what_to_write_instead(faults):

@@ -78,7 +78,7 @@ def test_encoders_of_four_families_run_with_all_that_suits_them(tmp_path):
     del wanted["headless", "tlm"]
     assert found == wanted
     reason = "tlm requires a masked-LM head, which headless does not have"
-    assert f"{reason}: 1 point" in site.look("plan")
+    assert f"{reason}: 1 configuration" in site.look("plan")
     page = site.report("report.md")
     for name in ENCODERS:
         assert f"none ({name}, 1 seed)" in page

@@ -54,7 +54,7 @@ def test_what_predicts_words_is_dropped_and_counted(tmp_path):
     dropped = [line for line in plan.merged if "masked-LM head" in line]
     assert dropped == [
         *(
-            f"{name} requires a masked-LM head, which tiny does not have: 2 points dropped"
+            f"{name} requires a masked-LM head, which tiny does not have: 2 configurations dropped"
             for name in ("tlm", "mlm", "ppa", "weam", "awesome_align", "code_switching")
         ),
         "token_translation requires a masked-LM head, which tiny does not have: 10 evaluations"

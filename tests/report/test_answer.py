@@ -229,7 +229,7 @@ def test_a_matrix_of_many_points_has_one_line_per_method():
     ]
     (matrix,) = headline(results, found).matrices
     assert [line.label for line in matrix.lines] == ["none", "finetune λ=11"]
-    assert "11 more points are in the grid's own tables" in matrix.caption
+    assert "11 more configurations are in the grid's own tables" in matrix.caption
 
 
 @pytest.mark.parametrize(

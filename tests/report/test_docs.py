@@ -4,6 +4,7 @@ text in LaTeX.
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -36,6 +37,25 @@ PAGES_MADE += [(folder, kind) for folder in PAGES for kind in catalog(folder)]
 WORDS = {"Greek": "σειρά", "Cyrillic": "слово", "CJK": "语言", "Hiragana": "ことば"}
 WORDS |= {"Hangul": "언어", "Devanagari": "हिन्दी", "Thai": "ภาษา", "Georgian": "ენა"}
 WORDS |= {"Latin": "tiếng"}
+SEARCHED = {
+    "hyperparameter": "how-to/search",
+    "resume": "how-to/interruptions",
+    "checkpoint": "how-to/interruptions",
+    "lambda": "reference/methods/finetune",
+    "Procrustes": "reference/methods/rotation",
+    "citation": "index",
+    "GPU": "how-to/gpus",
+    "out of memory": "how-to/gpus",
+    "seed": "reference/grid-file",
+    "significance": "explanation/statistics",
+    "confidence interval": "explanation/statistics",
+    "Slurm": "how-to/cluster",
+    "learning rate": "reference/training",
+    "tokenizer": "explanation/numbers",
+    "MLflow": "how-to/mlflow",
+    "CSV": "how-to/results",
+    "LaTeX": "how-to/report",
+}
 LEFTWARD = {"Arabic": "كلمة", "Hebrew": "מילה"}
 
 
@@ -47,6 +67,15 @@ def test_pages_are_those_of_the_code(words: tuple[str, ...]) -> None:
         f"make it again: raxalign list {' '.join(words)} --format markdown"
         f" > docs/reference/{name}.md"
     )
+
+
+def test_the_page_of_a_kind_links_to_its_papers() -> None:
+    kinds = [(name, kind) for name in FOLDERS for kind in catalog(name)]
+    for folder, kind in kinds:
+        papers = getattr(catalog(folder)[kind], "papers", ())
+        line = r"^Paper(?: \(`\S+` in `\w+`\))?: [^{}\\\n]+, \d{4}, <https://\S+>$"
+        linked = re.findall(line, as_markdown(folder, kind), re.MULTILINE)
+        assert len(linked) == len(papers), (folder, kind)
 
 
 @pytest.mark.parametrize("folder", PAGES)
@@ -62,6 +91,20 @@ def test_the_page_of_the_commands_is_that_of_the_code() -> None:
     )
     page = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
     assert page == made.stdout, f"make it again: python {command} > docs/reference/commands.md"
+
+
+@pytest.mark.slow
+def test_the_search_of_the_site_shows_the_page_of_a_word_first(tmp_path: Path) -> None:
+    pages = f"how-to/*,explanation/*.md,{','.join(f'{page}.md' for page in SEARCHED.values())}"
+    command = [sys.executable, "-m", "sphinx", "-qD", f"include_patterns={pages}", ROOT / "docs"]
+    subprocess.run([*command, tmp_path], check=True, stderr=subprocess.DEVNULL)
+    text = (tmp_path / "searchindex.js").read_text(encoding="utf-8")
+    index = json.loads(text.removeprefix("Search.setIndex(").removesuffix(")"))
+    titles = {title.lower(): places for title, places in index["alltitles"].items()}
+    for word, page in SEARCHED.items():
+        entries = [place for place, _, main in index["indexentries"][word.lower()] if main]
+        found = {index["docnames"][place] for place, *_ in titles.get(word.lower(), ())}
+        assert {index["docnames"][place] for place in entries} | found == {page}, word
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

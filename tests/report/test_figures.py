@@ -90,7 +90,7 @@ def test_dev_chooses_the_best_run_of_the_best_point_other_than_baselines(tmp_pat
     key, why = results_of((opened, ledger)).chosen_run()
     trial = opened.plan.by_key[key]
     assert (trial.params["lambda"], trial.seed) == (1.0, 1)
-    assert "is the best on dev of 2 points and 2 runs of it, by retrieval" in why
+    assert "is the best on dev of 2 configurations and 2 runs of it, by retrieval" in why
     apart = made_up(tmp_path, **parts | {"languages": "{each: [de, fr]}", "name": "each.yaml"})
     with pytest.raises(RaxalignError, match=r"give a key: .*\(de\), .*\(fr\)"):
         results_of(apart).chosen_run()

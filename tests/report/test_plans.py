@@ -52,8 +52,8 @@ def test_a_plan_says_what_falls_together_and_what_is_there(tmp_path):
     ArtifactStore(root).make("bitext", stage.key, lambda folder: {})
     text = PlanView(plan, Storage(root), RunConfig()).text()
     assert "GPU memory" not in text
-    counts = ("small: 8 points, 5 trials (1 cached)", "none: 1 trial", "finetune: 4 trials")
-    shared = ("bitext (1 done)", "none: 4 points are 1 trial", "evaluations: 5 (1 done)")
+    counts = ("small: 8 configurations, 5 trials (1 cached)", "none: 1 trial", "finetune: 4 trials")
+    shared = ("bitext (1 done)", "none: 4 configurations are 1 trial", "evaluations: 5 (1 done)")
     for told in (*counts, *shared, f"storage: {root}"):
         assert told in text
 
@@ -253,7 +253,7 @@ def test_a_trial_with_nothing_to_run_is_neither_done_nor_to_run(plan, tmp_path):
     storage, run = Storage(str(tmp_path / "storage")), RunConfig()
     ledger = storage.ledger
     text = PlanView(plan, storage, run).text()
-    assert "small: 3 points, 3 trials (0 cached)" in text
+    assert "small: 3 configurations, 3 trials (0 cached)" in text
     assert "note: 1 evaluation is untouched and will not run" in text
     assert '"cached": 0' in PlanView(plan, storage, run).json()
     state = Status.of(plan, ledger)

@@ -255,7 +255,7 @@ def test_of_several_points_the_paper_s_own_is_taken_else_the_best_on_dev():
     dev = [row(value, params={"lambda": x}, split="dev") for x, value in ((0.1, 0.2), (10.0, 0.3))]
     best = matched([points[0], points[2], *dev])
     differs = ("lambda: 10 (published: 1)",)
-    assert (best.differs, best.chosen) == (differs, "the best on dev of 2 points")
+    assert (best.differs, best.chosen) == (differs, "the best on dev of 2 configurations")
 
 
 def test_a_dataset_is_matched_by_the_task_s_name():

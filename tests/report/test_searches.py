@@ -72,8 +72,8 @@ def test_a_plan_says_at_most_how_many_trials_and_their_time(tmp_path):
     lines = PlanView(opened.plan, opened.storage, opened.grid.run).text().splitlines()
     assert "nothing is left to run (without the trials of searches)" in lines
     assert SearchReport(opened.plan, opened.storage).plan_lines() == [
-        "search finetune de, 100 sentences: at most 6 trials, then the best point with 2 fresh"
-        " seeds (tpe over lambda 0.01 to 10 (log), layers last | 1)"
+        "search finetune de, 100 sentences: at most 6 trials, then the best configuration with 2"
+        " fresh seeds (tpe over lambda 0.01 to 10 (log), layers last | 1)"
     ]
     run(source_of(opened), most=2)
     (line,) = SearchReport(opened.again().plan, opened.storage).plan_lines()

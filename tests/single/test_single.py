@@ -126,7 +126,7 @@ def test_links_made_by_hand_beside_words_of_a_tokeniser_are_warned_of(tmp_path: 
     ErrorRateRequest(tmp_path / "pairs", gold).scores(tell=told.append)
     assert told == [
         f"warning: the words of {tmp_path / 'pairs'} were made by a tokeniser, and {gold} counts"
-        " words that blanks divide: make the word pairs with `--option pretokenized=true`"
+        " words that spaces separate: make the word pairs with `--option pretokenized=true`"
     ]
 
 

@@ -85,7 +85,7 @@ class _Counts:
         """Return the fault of a grid whose points are all left out."""
         excluded, points = self.excluded.total(), self.points.total()
         key = "exclude" if excluded else "methods"
-        told = f"{excluded} of {counted(points, 'point')} {are(excluded)} excluded"
+        told = f"{excluded} of {counted(points, 'configuration')} {are(excluded)} excluded"
         if points > excluded:
             told += f" and {points - excluded} have an encoder that does not suit their method"
         remedy = "exclude less" if excluded else "`raxalign doctor --encoder` names those that do"
@@ -95,11 +95,12 @@ class _Counts:
         """Yield one line per method for each of: points excluded, points merged, points dropped."""
         searched = {spec.name for spec in grid.methods if spec.searched is not None}
         for name, points in self.points.items():
+            all_of = counted(points, "configuration")
             own = [trial for trial in trials if trial.method == name]
             dropped = {why: count for (of, why), count in self.dropped.items() if of == name}
             left = points - self.excluded[name] - sum(dropped.values())
             if self.excluded[name]:
-                yield f"{name}: {self.excluded[name]} of {counted(points, 'point')} excluded"
+                yield f"{name}: {self.excluded[name]} of {all_of} excluded"
             if own and len(own) < left and name not in searched:
                 axes = {Axis.SENTENCES: grid.sentences, Axis.SEED: grid.seeds}
                 idle = " and ".join(
@@ -108,9 +109,10 @@ class _Counts:
                     if len(values) > 1 and any(getattr(trial, axis) is None for trial in own)
                 )
                 why = f"{idle} cannot change the result" if idle else "some params are idle"
-                yield f"{name}: {counted(left, 'point')} are {counted(len(own), 'trial')} ({why})"
+                merged = f"{counted(left, 'configuration')} are {counted(len(own), 'trial')}"
+                yield f"{name}: {merged} ({why})"
             for why, count in dropped.items():
-                yield f"{name} {why}: {counted(count, 'point')} dropped"
+                yield f"{name} {why}: {counted(count, 'configuration')} dropped"
 
 
 def _study_of(

@@ -33,7 +33,7 @@ _PROGRAM, _AT_ONCE = "eflomal-align", 8192  # sentences that are written at once
 class Eflomal(WordAligner):
     """Runs `eflomal-align` once for both directions.
 
-    The program is given numbers in place of words, so that words may hold blanks or `|||`; they are
+    The program is given numbers in place of words, so that words may hold spaces or `|||`; they are
     lower-cased before they are numbered. Two threads are of use, one per direction. It has no seed,
     and two runs differ in about 40 % of the sentences; `thot` is the same model with a seed, and
     `fast_align` the quick choice. `pip install 'raxalign[eflomal]'` installs it, by a C compiler.

@@ -19,7 +19,7 @@ from raxalign.pairing.words import Words
 
 _NOT_OWN = (
     "{place}: these links count words, but the words of this text were made here by a tokeniser, so"
-    " that links would land on other words. If blanks divide the words of the corpus, set"
+    " that links would land on other words. If spaces separate the words of the corpus, set"
     " `pretokenized: true` for it; if the links count the tokeniser's words, set `words: any` for"
     " the word aligner"
 )
@@ -31,7 +31,7 @@ class GivenLinks(WordAligner):
 
     Forward and reverse links are both what is given, so that no symmetrisation changes them. Links
     count the words of a text, so the text has to come in words: `pretokenized: true` for files
-    whose words blanks divide. Text that a tokeniser divided is refused.
+    whose words spaces separate. Text that a tokeniser divided is refused.
 
     Data: the links of all sentence pairs of the corpus.
 

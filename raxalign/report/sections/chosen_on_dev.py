@@ -14,12 +14,13 @@ from raxalign.report.document import Entry, Line, Part, Share, Table, caption
 from raxalign.report.sections.base import Section
 from raxalign.values.scoreboard import Scoreboard
 
-_COLUMNS = ("chosen point", "dev", "test", "best test of all", "points")
+_COLUMNS = ("chosen", "dev", "test", "best test of all", "configurations")
 
 
 @final
 class ChosenOnDev(Section):
-    """A table per task: for each method with several points the one with the best dev mean. The
+    """A table per task: for each method with several configurations the one with the best dev
+    mean. The
     first table is open, the others are folded.
     """
 

@@ -15,7 +15,7 @@ from raxalign.values.scoreboard import UNTOUCHED, TableKey, why_uncompared, why_
 
 @final
 class OwnTables(Section):
-    """A table per task and metric: a line per point of the grid, a column per language.
+    """A table per task and metric: a line per configuration of the grid, a column per language.
 
     The table of the first task's main metric is open, the others are folded.
     """

@@ -149,7 +149,7 @@ class MeasuredRow:
         sign = self.results.plan.measured(*next(iter(points.values()))[::2]).sign
         best = max(points, key=lambda point: sign * cell.values[points[point]].mean)
         value, (layer, alpha) = cell.values[points[best]], best
-        chosen = ("The best point was chosen on the evaluated data, as in the paper.",)
+        chosen = ("The best configuration was chosen on the evaluated data, as in the paper.",)
         if rule.show == "value":
             return MeasuredFigure(value, points[best], chosen)
         shown = Value(layer if rule.show == "layer" else alpha, None, value.n)

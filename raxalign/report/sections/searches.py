@@ -41,7 +41,7 @@ class Searches(Section):
             if record.done
         )
         about = caption("search_table", metrics=metrics)
-        title, corner = "Chosen by search", "chosen point"
+        title, corner = "Chosen by search", "chosen configuration"
         table = Table("searches", title, _COLUMNS, tuple(lines), about, corner=corner)
         return Share((Part("searches", "Searches", caption("searches"), (table,)),))
 

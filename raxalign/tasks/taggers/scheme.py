@@ -28,7 +28,7 @@ UPOS = (
 class TagColumns:
     """Where words and tags are: in the hub's column of `words` (the first of these names that a set
     has is read) and of `tags`, as text or as numbers that have names; in local files with one word
-    per line in columns that tabs or blanks divide (`layout: columns`), or in the ten columns of
+    per line in columns that tabs or spaces separate (`layout: columns`), or in the ten columns of
     CoNLL-U.
 
     `word` and `tag` are columns from 0; negative ones count from the end. `header` names the

@@ -368,7 +368,7 @@ def test_a_grid_without_a_trial_names_the_line_that_leaves_nothing(tmp_path):
         small_plan(tmp_path, methods=("none: {}",), more="exclude: [{method: none}]\n")
     (fault,) = told.value.faults
     assert (fault.line, fault.key) == (17, "exclude")
-    assert fault.problem == "no trial is left: 4 of 4 points are excluded"
+    assert fault.problem == "no trial is left: 4 of 4 configurations are excluded"
 
 
 def test_a_missing_file_with_a_near_name_says_which_there_is(tmp_path):
