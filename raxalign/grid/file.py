@@ -37,7 +37,8 @@ from raxalign.printing import with_article
 from raxalign.trust import require_trust
 
 _FORM = re.compile(
-    r"(?:abs\((?P<one>.+?) - (?P<other>.+?)\) < (?P<margin>[\d.]+)|(?P<more>.+?) > (?P<less>.+?))"
+    r"(?:abs\((?P<one>.+?) - (?P<other>.+?)\) < (?P<margin>[\d.]+)(?P<percent> ?%)?"
+    r"|(?P<more>.+?) > (?P<less>.+?))"
     r" in (?P<task>\S+)(?: (?!for |over )(?P<metric>\S+))?(?: for (?P<lang>\S+))?"
     r"(?P<sample> over languages)?"
 )
@@ -55,11 +56,13 @@ class Claim:
 
     Methods are named as `results` names them, the metric is the task's main one where none is
     named, and the value is the mean over languages where no language is (`for`). A margin is in
-    points of metrics in percent, else in the metric's own unit.
+    points of metrics in percent, else in the metric's own unit; with a percent sign it is that
+    share of how far the value of `second` is from chance.
     """
 
     FORMS: ClassVar = (
         "write `A > B in TASK [METRIC] [for LANGUAGE] [over languages]`, or `abs(A - B) < D in ...`"
+        " with D in points or, as `5%`, of how far B is from chance"
     )
     text: str
     first: str
@@ -69,6 +72,7 @@ class Claim:
     lang: str | None = None  # None: the mean over languages
     margin: float | None = None
     over_languages: bool = False  # for languages like these, of which the grid's are a sample
+    relative: bool = False  # the margin is in percent of how far `second` is from chance
 
     @classmethod
     def of(cls, text: str) -> Claim | None:
@@ -91,6 +95,7 @@ class Claim:
             parts["lang"],
             float(parts["margin"]) if parts["margin"] else None,
             over_languages=bool(parts["sample"]),
+            relative=bool(parts["percent"]),
         )
 
 

@@ -295,14 +295,18 @@ def _claim_test(test: ClaimTest, found: JudgedClaim) -> str:
     unit = NumberFormat.of(entry.measured, [entry.value.mean])
     where = [entry.cell.encoder, f"{entry.cell.sentences:,} pairs" if entry.cell.sentences else ""]
     several = f"{', '.join(filter(None, where))}: " if len(found.tests) > 1 else ""
-    if entry.difference is None or test.low is None or test.high is None:
+    second = entry.baseline_value
+    if second is None or entry.difference is None or test.low is None or test.high is None:
         sample = entry.over_languages
         why = sample.untested if found.claim.over_languages and sample else entry.untested
         return f"{several}not tested: {why}"
+    chance = "" if test.chance is None else f" (chance {unit.show(test.chance)})"
+    levels = f"{unit.show(entry.value.mean)} against {unit.show(second.mean)}{chance}"
     ends = f"{unit.show_difference(test.low)} to {unit.show_difference(test.high)}"
     p = "" if test.p is None else f", p {test.p:.4f}" if test.p >= 0.0001 else ", p <0.0001"
     seen, sample = "", entry.over_languages
     smallest = sample.detectable if found.claim.over_languages and sample else entry.detectable
     if found.verdict == "cannot tell" and smallest:
         seen = f"; {MINIMUM}: {unit.show(smallest)}"
-    return f"{several}{unit.show_difference(entry.difference)}, 95 % CI: {ends}{p}{seen}"
+    told = f"{unit.show_difference(entry.difference)}, 95 % CI: {ends}{p}{seen}"
+    return f"{several}{levels}: {told}"

@@ -4,12 +4,13 @@ down before there were any.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import ClassVar, Literal
 
-from raxalign.analysis.cells import Cell
+from raxalign.analysis.cells import MEANS, Cell
 from raxalign.analysis.significance import LEVEL, holm, lies_within
 from raxalign.grid.file import Claim
 from raxalign.grid.load import Opened
@@ -23,24 +24,37 @@ from raxalign.values.results import rows
 Verdict = Literal["held", "refuted", "no difference", "cannot tell", "not run"]
 NO_DIFFERENCE: Verdict = "no difference"
 UNLOCKED = "not locked: `raxalign grid` does it"
+_COUNTED = ("accuracy", "contextual_accuracy", "noncontextual_accuracy")
+"""Metrics of one answer among candidates, of which there are as many as counted pairs, or more."""
 
 
 @dataclass(frozen=True)
 class ClaimTest:
     """A claim's test on one encoder and number of sentences: the difference with its interval, the
-    p-value of its sign (corrected over all claims), and the comparison behind it.
+    p-value of its sign (corrected over all claims), and what follows. A margin that is relative is
+    a share of `reach`, how far the value of the claim's second method is from chance.
     """
 
     entry: Compared  # the comparison behind it
     low: float | None
     high: float | None
     p: float | None  # of its sign, corrected over all claims
+    chance: float | None = None  # what guessing gets; None where the metric has no lowest value
+    margin: float | None = None  # the smallest difference that matters, as the metric is stored
+    verdict: Verdict = "cannot tell"
+
+    @property
+    def reach(self) -> float | None:
+        """How far the value of the second method is from chance."""
+        second = self.entry.baseline_value
+        return None if second is None or self.chance is None else abs(second.mean - self.chance)
 
 
 @dataclass(frozen=True)
 class JudgedClaim:
     """A claim with its tests, what follows, and when it was written down; `equivalence` is the
-    smallest difference that matters, in points or in the metric's unit (None: not given).
+    smallest difference that matters, in points or in the metric's unit, or, where it is
+    `relative`, in percent of how far the second method is from chance (None: not given).
     """
 
     BEFORE: ClassVar = "before the first result"
@@ -49,29 +63,51 @@ class JudgedClaim:
     verdict: Verdict
     tests: tuple[ClaimTest, ...]
     written: str
-    equivalence: float | None = None  # the smallest difference that matters, in points or units
+    equivalence: float | None = None
+    relative: bool = False
 
     @property
     def says(self) -> str:
         """The verdict in words."""
+        unit = " % of the distance from chance" if self.relative else ""
         return self.verdict + (
-            f" above {self.equivalence:g}" if self.verdict == NO_DIFFERENCE else ""
+            f" above {self.equivalence:g}{unit}" if self.verdict == NO_DIFFERENCE else ""
         )
 
     @classmethod
     def all_in(
-        cls, opened: Opened, equivalence: float | None = None, *, shown: bool = True
+        cls,
+        opened: Opened,
+        equivalence: float | None = None,
+        *,
+        relative: bool = False,
+        shown: bool = True,
     ) -> list[JudgedClaim]:
         """Return what the results of an opened grid say about its claims. What is not
         `shown` does not count as a look.
+
+        After the correction for earlier looks, Holm's is over the tests of all claims. A claim is
+        held where each of its tests says so, and refuted where one says the opposite. There is no
+        difference above an `equivalence` where each test holds or has its interval within it.
         """
-        plan, ledger = opened.plan, opened.storage.ledger
+        claims, plan, ledger = opened.grid.claims, opened.plan, opened.storage.ledger
         ledger = ledger if shown else ledger.without_looks()
-        if not opened.grid.claims:
+        if not claims:
             return []
-        found = Cell.grouped(rows(plan, ledger), plan.pivot, plan.measured)
-        lock = Lock.load(opened.grid.path).entries
-        return _judged_claims(opened.grid.claims, found, plan, ledger, lock, equivalence)
+        cells = Cell.grouped(rows(plan, ledger), plan.pivot, plan.measured)
+        tests = [list(_tests(claim, cells, plan, ledger)) for claim in claims]
+        every = [test for several in tests for test in several]
+        adjusted = iter(holm([t.entry.at_look(t.p) for t in every if t.p is not None]))
+        lock, found = Lock.load(opened.grid.path).entries, []
+        for claim, several in zip(claims, tests, strict=True):
+            known = [replace(t, p=next(adjusted)) if t.p is not None else t for t in several]
+            own = tuple(_judged(claim, test, equivalence, relative=relative) for test in known)
+            verdicts = [test.verdict for test in own]
+            order: tuple[Verdict, ...] = ("refuted", "cannot tell", NO_DIFFERENCE, "held")
+            verdict: Verdict = next((one for one in order if one in verdicts), "not run")
+            written = lock.get(_name(claim), UNLOCKED).partition(";")[0]
+            found.append(cls(claim, verdict, own, written, equivalence, relative))
+        return found
 
     @staticmethod
     def lock(opened: Opened) -> None:
@@ -90,38 +126,6 @@ class JudgedClaim:
         for claim in new:
             lock = lock.with_(_name(claim), entry)
         lock.save()
-
-
-def _judged_claims(
-    claims: Sequence[Claim],
-    cells: Sequence[Cell],
-    plan: Plan,
-    ledger: Ledger | None,
-    lock: Mapping[str, str],
-    equivalence: float | None = None,
-) -> list[JudgedClaim]:
-    """Judge the claims of a grid; after the correction for earlier looks, Holm's is over the tests
-    of all of them.
-
-    A claim is held where each of its tests says so, and refuted where one says the opposite. With
-    `equivalence`, the smallest difference that matters (in points or in the metric's unit), there
-    is none above it where each test holds or has its interval within it. `cells` are all of the
-    grid, `ledger` has the predictions, and `lock` are the entries of the grid's lock.
-    """
-    tests = [list(_tests(claim, cells, plan, ledger)) for claim in claims]
-    every = [test for several in tests for test in several]
-    known = [test.entry.at_look(test.p) for test in every if test.p is not None]
-    adjusted = iter(holm(known))
-    corrected = iter([replace(t, p=next(adjusted)) if t.p is not None else t for t in every])
-    found = []
-    for claim, several in zip(claims, tests, strict=True):
-        own = tuple(next(corrected) for _ in several)
-        verdicts = [_verdict(claim, test, equivalence) for test in own]
-        order: tuple[Verdict, ...] = ("refuted", "cannot tell", NO_DIFFERENCE, "held")
-        verdict: Verdict = next((one for one in order if one in verdicts), "not run")
-        written = lock.get(_name(claim), UNLOCKED).partition(";")[0]
-        found.append(JudgedClaim(claim, verdict, own, written, equivalence))
-    return found
 
 
 def _name(claim: Claim) -> str:
@@ -150,16 +154,43 @@ def _tests(
         if asked and base is not None and any(entry.cell is one for one in firsts):
             test = entry.over_languages if claim.over_languages else entry.comparison
             low, high, p = (test.low, test.high, test.p) if test else (None, None, None)
-            yield ClaimTest(entry, low, high, p)
+            yield ClaimTest(entry, low, high, p, _chance(entry, plan))
 
 
-def _verdict(claim: Claim, test: ClaimTest, equivalence: float | None) -> Verdict:
+def _chance(entry: Compared, plan: Plan) -> float | None:
+    """Return what guessing gets: what the task declares, one of the candidates of an accuracy whose
+    pairs are counted (there are at least as many), or the lowest value that there can be.
+    """
+    task, lang, metric, split = entry.name
+    if metric == plan.main_metric(task) and (declared := plan.guessing(task)) is not None:
+        return declared
+    langs = entry.cell.languages_of(entry.name, plan.pivot) if lang in MEANS else [lang]
+    names = [(task, each, plan.count_of(task, metric), split) for each in langs]
+    counts = [entry.cell.values[name].mean for name in names if name in entry.cell.values]
+    if counts and metric.startswith(_COUNTED):
+        return math.fsum(1 / count for count in counts) / len(counts)
+    lowest = entry.measured.limits[0]
+    return lowest if math.isfinite(lowest) else None
+
+
+def _judged(
+    claim: Claim, test: ClaimTest, equivalence: float | None, *, relative: bool
+) -> ClaimTest:
+    """Return a test with its margin and what follows from it."""
+    own = claim.margin is not None
+    given, share = (claim.margin, claim.relative) if own else (equivalence, relative)
+    whole = test.reach if share else 100 / test.entry.measured.scale
+    margin = None if given is None or whole is None else given / 100 * whole
+    return replace(test, margin=margin, verdict=_verdict(claim, test, margin))
+
+
+def _verdict(claim: Claim, test: ClaimTest, margin: float | None) -> Verdict:
     if test.low is None or test.high is None or test.p is None:
         return "cannot tell"
-    given = equivalence if claim.margin is None else claim.margin
-    margin = None if given is None else given / test.entry.measured.scale
     inside = lies_within(test.low, test.high, margin)
-    if claim.margin is not None and margin is not None:
+    if claim.margin is not None:
+        if margin is None:
+            return "cannot tell"
         beyond = test.low > margin or test.high < -margin
         return "held" if inside else "refuted" if beyond and test.p < LEVEL else "cannot tell"
     if test.p >= LEVEL:

@@ -12,6 +12,7 @@ from raxalign.report.compose import claim_lines
 from raxalign.values.claims import JudgedClaim
 from tests.ledgers import made_up
 
+WORDS = "contextual_accuracy"
 GRID = {"languages": "{together: [de, fr]}", "sentences": "100", "seeds": "[0, 1, 2]"}
 GRID |= {"tasks": ("retrieval: {}", "xnli: {setting: zero-shot, data: phrasebook}")}
 GRID["methods"] = ("none: {}", "rotation: {center: [false, true]}", "finetune: {batch_size: 16}")
@@ -77,6 +78,45 @@ def test_where_no_difference_is_told_it_lies_within_the_one_that_matters(opened)
         assert after.says == ("no difference above 500" if open_ else before.verdict)
 
 
+def test_a_relative_margin_is_a_share_of_the_distance_from_chance(opened):
+    (test,) = judged(opened, "finetune > none in xnli")[0].tests
+    base = test.entry.baseline_value
+    assert base is not None
+    assert test.chance == 1 / 3
+    assert test.reach == pytest.approx(abs(base.mean - 1 / 3))
+    assert test.low is not None
+    assert test.high is not None
+    wide = 100 * max(abs(test.low), abs(test.high)) / test.reach
+    texts = (f"abs(finetune - none) < {share * wide}% in xnli" for share in (1.01, 0.99))
+    inside, beyond = judged(opened, *texts)
+    assert inside.verdict == "held"
+    assert beyond.verdict in ("refuted", "cannot tell")
+    (open_,) = JudgedClaim.all_in(
+        with_claims(opened, "rotation center=true > none in xnli"), 1e5, relative=True
+    )
+    assert open_.says in (
+        "held",
+        "refuted",
+        "no difference above 100000 % of the distance from chance",
+    )
+    assert open_.tests[0].margin == pytest.approx(1e3 * open_.tests[0].reach)
+
+
+def test_both_values_and_chance_stand_next_to_the_difference(opened):
+    claims = judged(opened, "finetune > none in xnli", "finetune > none in retrieval")
+    for found, line in zip(claims, claim_lines(claims), strict=True):
+        (test,) = found.tests
+        entry, base = test.entry, test.entry.baseline_value
+        assert base is not None
+        levels = f"{100 * entry.value.mean:.1f} against {100 * base.mean:.1f} (chance "
+        assert f"({levels}{100 * test.chance:.1f}): " in line
+    counts = [
+        claims[1].tests[0].entry.cell.values["retrieval", lang, f"{WORDS}_pairs", "test"].mean
+        for lang in ("de-en", "fr-en")
+    ]
+    assert claims[1].tests[0].chance == pytest.approx(sum(1 / n for n in counts) / 2)
+
+
 def test_a_claim_over_few_languages_cannot_be_told_and_says_why(opened):
     (found,) = judged(opened, "finetune > none in xnli over languages")
     assert found.verdict == "cannot tell"
@@ -126,6 +166,13 @@ def test_both_forms_of_a_claim_are_read(text, claim):
     first, second, task, metric, lang, margin, over = claim
     made = Claim(text, first, second, task, metric, lang, margin, over_languages=over)
     assert Claim.of(text) == made
+
+
+def test_a_margin_with_a_percent_sign_is_relative():
+    for text in ("abs(a - b) < 5% in t", "abs(a - b) < 5 % in t"):
+        found = Claim.of(text)
+        assert found is not None
+        assert (found.margin, found.relative) == (5.0, True)
 
 
 @pytest.mark.parametrize("text", ["a is better", "a > b", "abs(a - b) in t", "a > b in t m n"])
