@@ -1,6 +1,3 @@
-"""What the papers claim, asked again on real text with a small encoder.
-
-``python -m findings --data DATA --encoder ENCODER --storage STORAGE --run`` runs the grids of this
-folder and writes docs/explanation/findings.md from the stored results. Without ``--run`` it only
-writes the page.
+"""What papers say, asked again of a published encoder: grids with claims that were written down
+before they ran, and the page that is made from their results (README.md).
 """

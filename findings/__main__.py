@@ -3,97 +3,84 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import sys
 from pathlib import Path
 
 import raxalign as rx
-from findings.answers import answer
-from findings.claims import CLAIMS
-from findings.entries import write_entries
 from findings.page import render
+from findings.papers import GRIDS, HERE, Papers
 from findings.record import Ran, Record
-from raxalign.grid.load import Opened
 
-HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "explanation" / "findings.md"
 RECORD = HERE / "record.json"
-GRIDS = tuple(dict.fromkeys(claim.grid for claim in CLAIMS))
-SMALLEST = "entries"
-"""The grid that has to run before those with dictionaries: it finds the entries that all encoders
-have.
-"""
+ENCODER = "multilingual-e5-small"
 
 
 def main() -> int:
-    """Return 1 where a trial failed, else 0."""
+    """Return 1 where a trial failed, 130 where a sitting was ended before all was done, else 0."""
     parser = argparse.ArgumentParser(prog="findings", description=__doc__)
     parser.add_argument("--data", type=Path, help="folder of the real data")
-    parser.add_argument("--encoder", type=Path, help="folder of the encoder")
+    parser.add_argument("--encoder", type=Path, help=f"folder of {ENCODER}")
     parser.add_argument("--storage", type=Path, help="where results are kept")
     parser.add_argument("--run", action="store_true", help="run what is missing first")
     parser.add_argument(
-        "--grid",
-        choices=GRIDS,
-        action="append",
-        help="this grid alone, also with a part of its results (default: all that are whole)",
+        "--grid", choices=GRIDS, action="append", help="this grid alone (default: all)"
     )
     parser.add_argument("--page", type=Path, default=PAGE, help="the page to write")
-    parser.add_argument("--record", type=Path, default=RECORD, help="the answers that are kept")
+    parser.add_argument("--record", type=Path, default=RECORD, help="what is kept of results")
     given = parser.parse_args()
-    record, failed = Record.read(given.record), False
+    record, ended = Record.read(given.record), 0
     if given.storage is not None:
         if given.data is None or given.encoder is None:
             parser.error("--storage requires --data and --encoder")
-        opened, failed = _opened(given)
-        seen = {n: Ran.of(grid, partly=given.grid is not None) for n, grid in opened.items()}
-        ran = {name: found for name, found in seen.items() if found is not None}
-        done = {name: opened[name] for name in ran}
-        record = Record(answer(done, record.answered), {**record.grids, **ran})
+        work = _workplace(given.storage, given.data, given.encoder)
+        names = given.grid or list(GRIDS)
+        ended = _run(work, names, given.storage) if given.run else 0
+        opened = {name: rx.plan(work / f"{name}.yaml", storage=_results(given)) for name in names}
+        ran = {name: found for name, one in opened.items() if (found := Ran.of(one)) is not None}
+        record = Record({**record.grids, **ran})
         record.write(given.record)
-    texts = {name: (HERE / f"{name}.yaml").read_text(encoding="utf-8") for name in GRIDS}
-    given.page.write_text(render(record, texts), encoding="utf-8")
+    given.page.write_text(render(record, Papers.read()), encoding="utf-8")
     sys.stderr.write(f"{given.page}\n")
+    return ended
+
+
+def _run(work: Path, names: list[str], storage: Path) -> int:
+    """Run what grids lack, one after the other, until it is done or the sitting is ended."""
+    failed = False
+    try:
+        for name in names:
+            opened = rx.plan(work / f"{name}.yaml", storage=str(storage / "results"))
+            failed |= bool(rx.run(opened).failed)
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        for lock in work.glob("*.lock"):  # when each claim was written down
+            shutil.copy(lock, HERE / lock.name)
     return int(failed)
 
 
-def _opened(given: argparse.Namespace) -> tuple[dict[str, Opened], bool]:
-    """Open the grids that are asked for, and run what they lack with `--run`; return whether trials
-    failed, too.
-    """
-    work = _workplace(given.storage, given.data, given.encoder)
-    storage, failed = str(given.storage / "results"), False
-    opened: dict[str, Opened] = {}
-    for name in (SMALLEST, *(given.grid or GRIDS)):
-        opened[name] = rx.plan(work / f"{name}.yaml", storage=storage)
-        failed |= bool(given.run and rx.run(opened[name]).failed)
-        if name == SMALLEST and not write_entries(opened.pop(name), work / "entries"):
-            raise SystemExit(f"findings: the grid {name} has to run first (--run)")
-    return opened, failed
+def _results(given: argparse.Namespace) -> str:
+    return str(given.storage / "results")
 
 
 def _workplace(storage: Path, data: Path, encoder: Path) -> Path:
-    """Copy the grids next to what their paths begin with: links named `data` and `encoder`, and
-    the encoder's pieces in `vocab.txt`.
+    """Copy the grids and their locks next to what their paths begin with: links to the data and to
+    the encoder.
     """
     work = storage.absolute() / "grids"
     work.mkdir(parents=True, exist_ok=True)
-    for name, target in (("data", data), ("encoder", encoder)):
+    for name, target in (("data", data), (ENCODER, encoder)):
         link = work / name
         link.unlink(missing_ok=True)
         link.symlink_to(target.absolute())
-    for grid in HERE.glob("*.yaml"):
-        shutil.copy(grid, work / grid.name)
-    (work / "vocab.txt").write_text("\n".join(_pieces(encoder)) + "\n", encoding="utf-8")
+    for name in GRIDS:
+        shutil.copy(HERE / f"{name}.yaml", work)
+        lock = HERE / f"{name}.lock"
+        if lock.is_file() and not (work / lock.name).exists():
+            shutil.copy(lock, work)
     return work
-
-
-def _pieces(encoder: Path) -> list[str]:
-    """Return the encoder's pieces in the order of their numbers."""
-    tokenizer = json.loads((encoder / "tokenizer.json").read_text(encoding="utf-8"))
-    numbers: dict[str, int] = tokenizer["model"]["vocab"]
-    return sorted(numbers, key=numbers.__getitem__)
 
 
 if __name__ == "__main__":

@@ -2,143 +2,253 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from findings.answers import OTHER, Answer, Answered
-from findings.questions import Quantity
-from findings.record import Ran, Record
+from findings.papers import GRIDS, PaperClaim, Papers, grid_file
+from findings.record import MARGIN, Answer, Difference, Ran, Record
 from raxalign.grid.estimates import duration
+
+NOT_YET = "not measured yet"
+OUTSIDE = "outside the paper's range"
+SAYS = {
+    "held": "as the paper says",
+    "refuted": "the opposite",
+    "no difference": f"no difference above {MARGIN:g} %",
+    "cannot tell": "cannot tell",
+}
+"""What a difference says of a sentence; of one that is outside its range, too."""
+_ORDER = ("refuted", "cannot tell", "no difference", "held")
 
 HEAD = f"""# Findings
 
-The papers' claims, asked on real text with a small multilingual BERT, or with small encoders that
-are trained on that text. They are not the papers' experiments: the encoders, the text and the
-numbers of sentences are smaller. They show which claims hold there, with 95 % confidence intervals
-(CI) that treat both test examples and training runs as random.
+What papers say of alignment, asked again on real text of a published encoder:
+multilingual-e5-small (Wang et al. 2024; 12 layers of 384, 100 languages), its weights rounded to 4
+bits. It is a retrieval encoder that has been aligned by its training, which none of these papers'
+encoders had been; how it compares with its published figures is on
+[a page of its own](published-encoder.md).
 
-A verdict is given only where the quantity that was measured here is the one that the paper
-measured. Elsewhere the page says *{OTHER}*, names both, and shows the numbers,
-which do not decide the claim.
+The tables are made by `python -m findings` from the results of the grids in `findings/`, none of
+them by hand. Claims and seeds stand in those grids, and the lock file next to each says when a
+claim was written down, and whether there were results before.
 
-`python -m findings` makes this page from results, and keeps these in `findings/record.json`.
-Nothing in it is written by hand. A claim is *held* if every answer about the paper's quantity is
-above 0 with a p-value below 0.05 after Holm's correction over the whole page. Where a grid was run
-again or had more seeds after its answers had been read, the p-values of look k count k (k + 1)
-times before that, as those of every grid do. It is *refuted* if
-one of these answers is below 0 in the same sense. It is *no difference above 1* if an answer is
-neither, and its interval lies within one point of 0 on both sides. Otherwise the verdict is *cannot
-tell*. Differences are in points of 100.
-
-Each answer has its own result, whatever it says about the claim. *MDE* is the minimum detectable
-effect (80 % power): the true difference that four of five such comparisons would find. *More seeds*
-is how many more a difference of one point takes. Both are there where the variances are known from
-five runs: grids that ran before these were kept have to run again.
-
-Grids may have run on different days, which are named at the end of the page. Intervals and p-values
-of a grid were computed when it ran, with the correction over all answers that the page had then.
-The grids `words`, `slots`, `transfer`, `pretraining` and `xnli` were measured with one draw of
-eflomal's links, which are random: until they are run again, their intervals and p-values do not
-contain that randomness.
-
-The machine time of a claim is that of all stages and evaluations that its values were made from.
-It is measured by the clock, so that other work on the machine lengthens it. What several claims
-share is counted for each of them, and once in the time of the grid.
+- **The sentence.** Each claim is a sentence of a paper in our words, with its place and the few
+  words that are quoted. A verdict is about that sentence alone.
+- **The range.** *Held* and *refuted* are said only where the difference lies within what the
+  sentence is about: the paper's encoder, its numbers of sentence pairs, its languages, and its
+  layers and other options. Elsewhere the verdict is *{OUTSIDE}*, with what is
+  outside. All sentences below are about multilingual BERT: on another encoder a result shows
+  whether a sentence carries over, and neither holds nor refutes it.
+- **Levels and chance.** Next to each difference are both values and what guessing gets: one label
+  in three of XNLI; of retrieval one of as many candidates as there are pairs (there are more, so
+  that it is less); 0 for F1.
+- **No difference** is said where the whole 95 % confidence interval lies within {MARGIN:g} % of how
+  far the second value is from chance: with a value b and a chance c, within
+  ± {MARGIN / 100:g} · |b - c|. Otherwise a difference that is not significant reads *cannot tell*,
+  with the minimum detectable effect (MDE, 80 % power) where five runs show it: not significant is
+  not the same as no effect.
+- **Tests.** Intervals count test examples and training runs as random. P-values are corrected by
+  Holm over the claims of their grid, and before that for earlier looks (look k: times k (k + 1)).
+  Methods with runs that are not all done are not looked at.
+- **Passes** are how often a training run read its sentences; maps are fitted to them once.
+- **Machine time** is that of all stages and evaluations that the values were made from, by the
+  clock, so that other work on the machine lengthens it.
 """
 
 
-def render(record: Record, grids: Mapping[str, str]) -> str:
-    """Return the page: a summary, the claims with their answers, and the grids.
+@dataclass(frozen=True)
+class _Found:
+    """A paper's claim with the differences that there are, each with what is outside its range."""
 
-    Args:
-        record: What was found.
-        grids: The text of each grid file.
-    """
-    parts = [HEAD, _summary(record.answered)]
-    for number, found in enumerate(record.answered, start=1):
-        parts.append(_section(number, found))
-    parts.append("## The grids\n")
-    parts += [_grid(name, text, record.grids.get(name)) for name, text in grids.items()]
-    return "\n".join(parts).rstrip("\n") + "\n"
+    claim: PaperClaim
+    differences: tuple[tuple[Difference, tuple[str, ...]], ...]
+    written: tuple[str, ...]
+    whole: bool
 
-
-def _summary(answered: Sequence[Answered]) -> str:
-    counts = Counter(found.verdict for found in answered)
-    listed = ", ".join(f"{n} {name}" for name, n in sorted(counts.items()))
-    lines = [
-        f"Of {len(answered)} claims: {listed}.",
-        "",
-        "| | claim | paper | the paper measured | measured here | results | verdict |"
-        " machine time |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for number, found in enumerate(answered, start=1):
-        claim = found.claim
-        time = "" if found.seconds is None else duration(found.seconds)
-        lines.append(
-            f"| {number} | {claim.text} | {claim.paper} | {claim.quantity.text} |"
-            f" {'; '.join(quantity.text for quantity in _measured(found))} | {_results(found)} |"
-            f" {found.verdict} | {time} |"
+    @classmethod
+    def of(cls, claim: PaperClaim, ran: Ran | None) -> _Found:
+        grid = grid_file(claim.grid)
+        answers = [ran.answers[text] for text in claim.claims if ran and text in ran.answers]
+        found = tuple(
+            (each, tuple(claim.range.left_by(grid, each.encoder, each.sentences)))
+            for answer in answers
+            for each in answer.differences
         )
-    return "\n".join(lines) + "\n"
+        written = tuple(dict.fromkeys(answer.written for answer in answers))
+        return cls(claim, found, written, len(found) == len(claim.claims) * _sizes(grid))
+
+    @property
+    def verdict(self) -> str:
+        """Say what became of the sentence."""
+        if not self.whole:
+            return NOT_YET
+        inside = [each.verdict for each, outside in self.differences if not outside]
+        if not inside:
+            return OUTSIDE
+        worst = next(one for one in _ORDER if one in inside)
+        return worst if worst in ("held", "refuted") else SAYS[worst]
+
+    @property
+    def results(self) -> str:
+        """Say what the differences are, in the paper's sense."""
+        several = (SAYS[each.verdict] for each, _ in self.differences)
+        return "; ".join(dict.fromkeys(several)) if self.whole else ""
+
+    @property
+    def outside(self) -> str:
+        """Say in what they are outside the range."""
+        return ", ".join(dict.fromkeys(one for _, several in self.differences for one in several))
 
 
-def _results(found: Answered) -> str:
-    """Write how many answers have each result."""
-    counts = Counter(entry.sign for entry in found.answers)
-    return ", ".join(f"{n} {sign}" for sign, n in counts.items())
+def _sizes(grid: Mapping[str, object]) -> int:
+    sizes = grid["sentences"]
+    return len(sizes) if isinstance(sizes, list) else 1
 
 
-def _measured(found: Answered) -> tuple[Quantity, ...]:
-    """Return the quantities that the answers to a claim are about."""
-    return tuple(dict.fromkeys(entry.question.quantity for entry in found.answers))
+def render(record: Record, papers: Papers) -> str:
+    """Return the page: a summary, the claims with their differences, and what each grid has."""
+    found = [_Found.of(claim, record.grids.get(claim.grid)) for claim in papers.claims]
+    lines = [HEAD, *_summary(found), ""]
+    for number, one in enumerate(found, start=1):
+        lines += [*_section(number, one), ""]
+    lines += ["## What is not asked", ""]
+    lines += [f"- {left.paper}: {left.why}" for left in papers.not_asked]
+    lines += ["", "## Methods on this encoder", ""]
+    for name in GRIDS:
+        ran = record.grids.get(name)
+        if ran is not None and name in ("methods", "transfer"):
+            lines += [*_means(name, ran), ""]
+    lines += ["## The grids", "", *_grids(record)]
+    return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def _section(number: int, found: Answered) -> str:
-    claim = found.claim
-    lines = [
-        f"## Claim {number}: {found.verdict}",
-        "",
-        f"{claim.text} ({claim.paper}; grid `{claim.grid}`)",
-        "",
-        f"The paper measured: {claim.quantity.text}.",
-        "",
-        "| answer | measured here | metric | difference | 95 % CI | p (Holm) | runs |"
-        " result | MDE | more seeds |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    return "\n".join([*lines, *(_row(entry) for entry in found.answers)]) + "\n"
+def _summary(found: Sequence[_Found]) -> Iterator[str]:
+    yield "| | sentence | paper | verdict | result here | outside | machine time |"
+    yield "|---|---|---|---|---|---|---|"
+    for number, one in enumerate(found, start=1):
+        claim = one.claim
+        cells = (claim.says, f"{claim.paper}, {claim.place}", one.verdict, one.results, one.outside)
+        yield f"| {number} | {' | '.join(cells)} | {_time(one) if one.whole else ''} |"
 
 
-def _row(entry: Answer) -> str:
-    question, found = entry.question, entry.contrast
-    quantity = question.quantity
-    start = f"| {question.text} | {quantity.text} | {quantity.task} `{quantity.metric}` |"
-    if found is None:
-        return f"{start} | | | | not run | | |"
-    around = "" if found.low is None or found.high is None else f"{100 * found.low:+.2f} to"
-    around += "" if found.high is None else f" {100 * found.high:+.2f}"
-    p = "" if entry.p_adjusted is None else "< .001" if entry.p_adjusted < 0.001 else ""
-    p = p or ("" if entry.p_adjusted is None else f"{entry.p_adjusted:.3f}".lstrip("0"))
-    runs = " / ".join(map(str, dict.fromkeys(found.runs)))
-    seen = "" if entry.detectable is None else f"{100 * entry.detectable:.2f}"
-    more = "" if entry.detectable is None else "no number" if entry.more_runs is None else None
-    more = f"{entry.more_runs}" if more is None else more
-    start += f" {100 * found.value:+.2f} | {around} | {p} | {runs}"
-    return f"{start} | {entry.sign} | {seen} | {more} |"
+def _time(one: _Found) -> str:
+    return duration(max((each.seconds for each, _ in one.differences), default=0.0))
 
 
-def _grid(name: str, text: str, ran: Ran | None) -> str:
-    lines = [f"### {name}", ""]
-    if ran is not None:
-        lines += [
-            f"It ran on {ran.day}: {ran.stages} stages and evaluations, {duration(ran.seconds)} of"
-            " machine time." + (f" {ran.missing} evaluations are missing." if ran.missing else ""),
-            "",
-        ]
-    if ran is not None and ran.note:
-        lines += [ran.note, ""]
-    if ran is not None and ran.entries:
-        entries = ", ".join(f"{label} {count:,}" for label, count in ran.entries.items())
-        lines += [f"All encoders are compared over the same dictionary entries: {entries}.", ""]
-    return "\n".join([*lines, f"```yaml\n{text.rstrip()}\n```\n"])
+def _section(number: int, one: _Found) -> Iterator[str]:
+    claim = one.claim
+    yield f"### {number}: {one.verdict}"
+    yield ""
+    yield f"{claim.says} (“{claim.quote}”: {claim.paper}, {claim.place})"
+    yield ""
+    yield f"Measured: {claim.measured}; the grid is `findings/{claim.grid}.yaml`. {claim.differs}"
+    if one.whole:
+        yield f"The claim was written down {', '.join(one.written)}."
+        yield ""
+        yield from _table([each for each, _ in one.differences], SAYS)
+
+
+_COLUMNS = (
+    *("difference", "in", "pairs", "first", "second", "chance", "difference", "95 % CI", "p"),
+    *("margin", "MDE", "runs", "passes", "look", "result"),
+)
+
+
+def _table(several: Sequence[Difference], says: Mapping[str, str]) -> Iterator[str]:
+    yield f"| {' | '.join(_COLUMNS)} |"
+    yield "|" + "---|" * len(_COLUMNS)
+    for each in several:
+        yield f"| {' | '.join(_row(each, says))} |"
+
+
+def _row(each: Difference, says: Mapping[str, str]) -> Iterator[str]:
+    yield f"{each.first} - {each.second}"
+    yield f"{each.task} `{each.metric}`, {_LANGS.get(each.lang, each.lang)}"
+    yield "" if each.sentences is None else f"{each.sentences:,}"
+    yield from (_number(value) for value in (each.value, each.against, each.chance))
+    yield "" if each.difference is None else f"{each.difference:+.2f}"
+    yield "" if each.low is None or each.high is None else f"{each.low:+.2f} to {each.high:+.2f}"
+    yield "" if each.p is None else "< .001" if each.p < 0.001 else f"{each.p:.3f}".lstrip("0")
+    yield "" if each.margin is None else f"± {each.margin:.2f}"
+    yield _number(each.detectable)
+    yield " / ".join(map(str, each.runs))
+    yield "" if each.passes is None else f"{each.passes:g}"
+    yield str(each.look)
+    yield says.get(each.verdict, each.verdict)
+
+
+_LANGS = {
+    "avg": "mean over languages",
+    "avg_zero_shot": "mean over languages but English",
+    "avg_unseen": "mean over languages that are not aligned",
+}
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+def _means(name: str, ran: Ran) -> Iterator[str]:
+    """The main metrics of a grid's methods by task, and what became of its own claims."""
+    yield f"### `{name}`: {ran.done} of {ran.trials} trials"
+    yield ""
+    yield (
+        "Percent; in brackets the difference to the encoder as it is and its 95 % confidence"
+        " interval, in bold where it is significant after Holm's correction over the column."
+    )
+    yield ""
+    columns = list(dict.fromkeys((each.task, each.lang) for each in ran.means))
+    heads = (f"{task}, {_LANGS.get(lang, lang)}" for task, lang in columns)
+    yield f"| method | pairs | passes | {' | '.join(heads)} |"
+    yield "|---|---|---|" + "---|" * len(columns)
+    base = {(each.task, each.lang): each.against for each in ran.means}
+    yield f"| none | | | {' | '.join(_number(base[column]) for column in columns)} |"
+    cells: dict[tuple[str, int | None], dict[tuple[str, str], Difference]] = {}
+    for each in ran.means:
+        cells.setdefault((each.first, each.sentences), {})[each.task, each.lang] = each
+    for (first, sentences), row in cells.items():
+        passes = next((one.passes for one in row.values() if one.passes), None)
+        shown = (_mean(row[column]) if column in row else "" for column in columns)
+        told = (
+            "" if sentences is None else f"{sentences:,}",
+            "" if passes is None else f"{passes:g}",
+        )
+        yield f"| {first} | {' | '.join(told)} | {' | '.join(shown)} |"
+    yield ""
+    yield from _expected(ran.answers)
+
+
+def _mean(each: Difference) -> str:
+    if each.difference is None or each.low is None or each.high is None:
+        return f"{each.value:.2f} ({each.why or each.verdict})"
+    told = f"{each.value:.2f} ({each.difference:+.2f}: {each.low:+.2f} to {each.high:+.2f})"
+    return f"**{told}**" if each.verdict in ("better", "worse") else told
+
+
+def _expected(answers: Mapping[str, Answer]) -> Iterator[str]:
+    """What the grid was expected to show: claims of ours, of no paper."""
+    if answers:
+        yield "What this grid was expected to show (our claims, of no paper):"
+        yield ""
+        for text, answer in answers.items():
+            yield f"- `{text}` (written down {answer.written}):"
+            yield ""
+            yield from _table(answer.differences, {})
+            yield ""
+
+
+def _grids(record: Record) -> Iterator[str]:
+    yield "| grid | what it asks | seeds | trials | machine time so far | last result |"
+    yield "|---|---|---|---|---|---|"
+    for name in GRIDS:
+        text = grid_file(name)
+        seeds = ", ".join(map(str, text["seeds"]))
+        ran = record.grids.get(name)
+        so_far = (
+            (NOT_YET, "", "")
+            if ran is None
+            else (f"{ran.done} of {ran.trials}", duration(ran.seconds), ran.day)
+        )
+        asked = "; ".join(re.sub(r"\s+", " ", claim) for claim in text["claims"])
+        yield f"| `findings/{name}.yaml` | {asked} | {seeds} | {' | '.join(so_far)} |"

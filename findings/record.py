@@ -4,105 +4,203 @@ word on the page.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-from findings.answers import Answer, Answered
-from findings.claims import CLAIMS
-from findings.entries import common_entries
-from findings.questions import Question
-from raxalign.analysis.significance import ContrastTest, Spread, TrainedSide
+from pydantic import TypeAdapter
+
+from raxalign.analysis.cells import Cell
 from raxalign.grid.estimates import Times
 from raxalign.grid.load import Opened
+from raxalign.grid.plan import Plan
+from raxalign.values.claims import ClaimTest, JudgedClaim
+from raxalign.values.comparisons import Compared, comparisons
+from raxalign.values.results import rows
+from raxalign.version import VERSION
+
+MARGIN = 5.0
+"""The smallest difference that matters, in percent of how far the second value is from chance."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Two values with what guessing gets, and their difference with its 95 % confidence interval,
+    as tables show them. `passes` is how often a training read its sentences (None: nothing is
+    trained), `look` which look at the comparison this is.
+    """
+
+    first: str
+    second: str
+    task: str
+    metric: str
+    lang: str
+    encoder: str
+    sentences: int | None
+    value: float
+    against: float
+    verdict: str
+    chance: float | None = None
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    margin: float | None = None
+    detectable: float | None = None
+    runs: tuple[int, ...] = ()
+    look: int = 1
+    passes: float | None = None
+    seconds: float = 0.0
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What became of a claim of a grid: a difference per encoder and number of sentences."""
+
+    written: str
+    differences: tuple[Difference, ...]
 
 
 @dataclass(frozen=True)
 class Ran:
-    """How a grid ran: the day of its last evaluation, how many stages and evaluations it has, the
-    seconds that they took, the dictionary entries that its encoders are compared over, how many
-    evaluations are missing, and what else is to be known about a run that was not repeated.
-    """
+    """How far a grid is: its trials and those that are done, and the machine time of all stages."""
 
     day: str
-    stages: int
+    version: str
+    trials: int
+    done: int
     seconds: float
-    entries: Mapping[str, int] = field(default_factory=dict)
-    missing: int = 0
-    note: str = ""
+    answers: Mapping[str, Answer] = field(default_factory=dict)
+    means: tuple[Difference, ...] = ()
 
     @classmethod
-    def of(cls, opened: Opened, *, partly: bool = False) -> Ran | None:
-        """Return how a grid ran; None where an evaluation is missing, or with `partly` where all
-        are.
+    def of(cls, opened: Opened) -> Ran | None:
+        """Return what a grid has; None where no trial is done. Cells of which some trials are left
+        are not looked at.
         """
-        keys = {key for trial in opened.plan.trials for key in trial.evaluations.values()}
-        records = opened.storage.ledger.read_many(sorted(keys))
-        missing = len(keys) - len(records)
-        if not records or (missing and not partly):
+        plan, ledger = opened.plan, opened.storage.ledger
+        there = ledger.keys()
+        left = {t.cell for t in plan.trials if not there >= set(t.evaluations.values())}
+        done = [t for t in plan.trials if there >= set(t.evaluations.values())]
+        if not done:
             return None
-        latest = max(record["created"] for record in records.values())
-        took = Times(opened.plan, opened.storage).by_key()
-        day = datetime.fromtimestamp(latest, UTC).date().isoformat()
-        return cls(day, len(took), round(sum(took.values()), 1), common_entries(opened), missing)
+        keys = {key for trial in done for key in trial.evaluations.values()}
+        latest = max(record["created"] for record in ledger.read_many(sorted(keys)).values())
+        took = Times(plan, opened.storage).by_key()
+        whole = replace(opened, plan=plan.only(t for t in plan.trials if t.cell not in left))
+        return cls(
+            datetime.fromtimestamp(latest, UTC).date().isoformat(),
+            VERSION,
+            len(plan.trials),
+            len(done),
+            round(math.fsum(took.values())),
+            {found.claim.text: _answer(whole, found, took) for found in _judged(whole)},
+            tuple(_means(whole, took)),
+        )
 
 
 @dataclass(frozen=True)
 class Record:
-    """The answers of the page, and the runs that they are from, by grid."""
+    """What is known of each grid, by its name."""
 
-    answered: Sequence[Answered]
-    grids: Mapping[str, Ran]
+    grids: Mapping[str, Ran] = field(default_factory=dict)
 
     @classmethod
     def read(cls, path: Path) -> Record:
-        """Read what `write` wrote; what is not asked any more is left out."""
-        data = json.loads(path.read_text(encoding="utf-8"))
-        answered = tuple(_answered(data["claims"]))
-        return cls(answered, {name: Ran(**grid) for name, grid in data["grids"].items()})
+        """Read what `write` wrote."""
+        return TypeAdapter(cls).validate_json(path.read_bytes())
 
     def write(self, path: Path) -> None:
         """Write the record as JSON."""
-        claims = {
-            found.claim.text: {
-                "seconds": found.seconds,
-                "answers": {
-                    entry.question.text: {**asdict(entry.contrast), "p_adjusted": entry.p_adjusted}
-                    for entry in found.answers
-                    if entry.contrast is not None
-                },
-            }
-            for found in self.answered
-        }
-        grids = {name: asdict(grid) for name, grid in self.grids.items()}
-        text = json.dumps({"grids": grids, "claims": claims}, ensure_ascii=False, indent=1)
-        path.write_text(f"{text}\n", encoding="utf-8")
+        path.write_bytes(TypeAdapter(Record).dump_json(self, indent=1) + b"\n")
 
 
-def _answered(claims: Mapping[str, Any]) -> Iterator[Answered]:
-    for claim in CLAIMS:
-        if claim.text in claims:
-            kept = claims[claim.text]
-            answers = (_answer(asked, kept["answers"].get(asked.text)) for asked in claim.questions)
-            yield Answered(claim, tuple(answers), kept["seconds"])
+def _judged(opened: Opened) -> Iterable[JudgedClaim]:
+    """The claims whose cells all have their runs in each of the grid's sizes."""
+    return [found for found in JudgedClaim.all_in(opened, MARGIN, relative=True) if found.tests]
 
 
-def _answer(question: Question, kept: Mapping[str, Any] | None) -> Answer:
-    if kept is None:
-        return Answer(question, None)
-    found = {name: value for name, value in kept.items() if name != "p_adjusted"}
-    contrast = ContrastTest(
-        **{**found, "runs": tuple(found["runs"]), "spread": _spread(found.get("spread"))}
+def _answer(opened: Opened, found: JudgedClaim, took: Mapping[str, float]) -> Answer:
+    made = (_of_test(opened.plan, test, took) for test in found.tests)
+    return Answer(found.written, tuple(made))
+
+
+def _of_test(plan: Plan, test: ClaimTest, took: Mapping[str, float]) -> Difference:
+    entry, scale = test.entry, test.entry.measured.scale
+    return replace(
+        _of(plan, entry, took),
+        chance=_scaled(test.chance, scale),
+        low=_scaled(test.low, scale),
+        high=_scaled(test.high, scale),
+        p=test.p,
+        margin=_scaled(test.margin, scale),
+        verdict=test.verdict,
     )
-    return Answer(question, contrast, kept["p_adjusted"])
 
 
-def _spread(kept: Mapping[str, Any] | None) -> Spread | None:
-    """Return kept variances; answers of earlier versions have none."""
-    if kept is None:
-        return None
-    trained = tuple(TrainedSide(**side) for side in kept["trained"])
-    return Spread(kept["examples"], kept["clusters"], trained)
+def _means(opened: Opened, took: Mapping[str, float]) -> Iterable[Difference]:
+    """Yield the means over languages of each task's main metric against the encoder as it is,
+    those over aligned languages and over others apart.
+    """
+    plan, ledger = opened.plan, opened.storage.ledger
+    cells = Cell.grouped(rows(plan, ledger), plan.pivot, plan.measured)
+    for entry in comparisons(cells, plan, ledger):
+        task, lang, metric, _ = entry.name
+        main = metric == plan.main_metric(task) and entry.baseline is not None
+        mean = entry.cell.mean_name(*entry.table)
+        if main and lang in (mean and mean[1], "avg_unseen"):
+            yield _of(plan, entry, took)
+
+
+def _of(plan: Plan, entry: Compared, took: Mapping[str, float]) -> Difference:
+    """Return a comparison with the verdict of its table."""
+    scale, test, base = entry.measured.scale, entry.comparison, entry.baseline
+    assert base is not None
+    against = entry.baseline_value
+    assert against is not None
+    task, lang, metric, _ = entry.name
+    return Difference(
+        plan.cell_name(entry.cell),
+        plan.cell_name(base),
+        task,
+        metric,
+        lang,
+        entry.cell.encoder,
+        entry.cell.sentences,
+        round(scale * entry.value.mean, 4),
+        round(scale * against.mean, 4),
+        entry.verdict or "",
+        difference=_scaled(entry.difference, scale),
+        low=_scaled(test.low if test else None, scale),
+        high=_scaled(test.high if test else None, scale),
+        p=entry.p_adjusted,
+        detectable=_scaled(entry.detectable, scale),
+        runs=tuple(dict.fromkeys((test.runs, test.baseline_runs))) if test else (),
+        look=1 + len(entry.earlier),
+        passes=_passes(plan, entry.cell),
+        seconds=round(_seconds(plan, (entry.cell, base), task, took)),
+        why=entry.untested,
+    )
+
+
+def _scaled(value: float | None, scale: int) -> float | None:
+    return None if value is None else round(scale * value, 4)
+
+
+def _passes(plan: Plan, cell: Cell) -> float | None:
+    """How often the training of a cell's method read its sentences; None where nothing is trained
+    by passes.
+    """
+    method = plan.stages[plan.by_key[cell.trials[0]].aligned].params.get("method", {})
+    epochs = method.get("epochs") if isinstance(method, dict) else None
+    return float(epochs) if epochs else None
+
+
+def _seconds(plan: Plan, cells: Iterable[Cell], task: str, took: Mapping[str, float]) -> float:
+    """The machine time of all that the values of two cells in a task were made from."""
+    trials = [plan.by_key[key] for cell in cells for key in cell.trials]
+    asked = [trial.evaluations[task] for trial in trials if task in trial.evaluations]
+    return math.fsum(took.get(key, 0.0) for key in plan.closure(asked))
