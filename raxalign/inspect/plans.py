@@ -189,7 +189,7 @@ def _quicker_links(plan: Plan, times: Forecast) -> str:
 _PAIR = {"bitext": 140, "text": 85, "pairs": 190, "seen": 25, "pieces": 480}
 """Bytes per sentence pair, by kind of stage."""
 _EVALUATION = 200_000  # bytes of one with its predictions
-_TAGGER, _DEEP = 28_000_000, 1_000  # bytes of one on a frozen encoder, of any number of layers
+_TAGGER = 28_000_000  # bytes of one on a frozen encoder
 _FLOAT, _HELD = 4, 2.2  # bytes of a weight; of one that is held in bfloat16, with merged adapters
 _COPIES = 3  # a checkpoint holds the weights and two moments of each
 
@@ -260,8 +260,10 @@ def _size(plan: Plan, key: str, weights: AbstractSet[str]) -> float | None:
         return None if pairs is None else pairs * _PAIR[stage.kind]
     if stage.kind == "evaluation":
         return _EVALUATION
-    if stage.kind == "tuned" and not stage.plugin().reads(_DEEP).tunes:
-        return _TAGGER
+    if stage.kind == "tuned":
+        task = stage.plugin()
+        if not task.reads(task.DEEP).tunes:
+            return _TAGGER
     found = _footprint(plan, key)
     if found is None:
         return None

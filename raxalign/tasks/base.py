@@ -262,6 +262,10 @@ class Task(PlugIn):
     """An evaluation. Subclasses are final, one per file, and import torch lazily."""
 
     accepts: ClassVar[frozenset[str]] = frozenset({"transformer"})
+    DEEP: ClassVar = 10_000
+    """A number of blocks with which any task can be asked whether it trains the encoder (`reads`):
+    it has all layers that params may name.
+    """
     metrics: ClassVar[tuple[Measured, ...]] = ()
     """Every metric that an evaluation reports, the main one included: tables, tests and choices go
     by what is declared, intervals by the `sample` of each. An evaluation that reports a value

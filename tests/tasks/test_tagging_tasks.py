@@ -47,6 +47,11 @@ def test_a_crf_learns_names_and_leaves_the_encoder_alone(tmp_path, encoder, file
     assert not any("MISC" in tag for row in predicted for tag in row)
 
 
+def test_a_frozen_encoder_may_be_read_at_any_layers(files):
+    training = task(files, "bilstm_crf", layers="9-12").training()
+    assert "leaves the encoder as it is" in training.alone[0]
+
+
 def test_rows_that_are_left_out_are_counted_beside_the_results(tmp_path, encoder, files):
     """In MultiATIS++'s form: the first request of some files has a label too many."""
     for path in (tmp_path / "files").iterdir():

@@ -37,10 +37,6 @@ _ROW_BYTES = 150
 _COLUMNS = {"pairs": ("src", "tgt"), "bitext": ("src", "tgt"), "text": ("words",)}
 
 
-_DEEP = 10_000
-"""A number of blocks with which any task can be asked whether it trains the encoder."""
-
-
 def _params_in_key(params: BaseParams, digests: Mapping[str, str]) -> dict[str, Any]:
     """Return the params without the name of what is loaded: where digests stand for the data, the
     name is only a place.
@@ -122,7 +118,7 @@ class SharedStages:
                 yield Fault(line, key, told.format(spec.name), remedy)
         for asked in self.grid.tasks:
             task = asked.plugin()
-            if "transformer" in task.accepts and task.training() and task.reads(_DEEP).tunes:
+            if "transformer" in task.accepts and task.training() and task.reads(task.DEEP).tunes:
                 line, key = asked.line_of(""), f"tasks.{asked.name}"
                 remedy = "take it out, or leave run.base_precision at fp32"
                 yield Fault(line, key, told.format(asked.name), remedy)

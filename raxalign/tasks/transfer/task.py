@@ -268,7 +268,7 @@ class TransferTask(Task):
         """
         if self.each:
             return "`models: each` trains one encoder per language", "write `models: together`"
-        if not self.reads(1).tunes:
+        if not self.reads(self.DEEP).tunes:
             return (
                 "its training run leaves the encoder as it is",
                 "choose a task that fine-tunes it",
