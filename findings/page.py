@@ -25,9 +25,9 @@ HEAD = f"""# Findings
 
 What papers say of alignment, asked again on real text of a published encoder:
 multilingual-e5-small (Wang et al. 2024; 12 layers of 384, 100 languages), its weights rounded to 4
-bits. It is a retrieval encoder that has been aligned by its training, which none of these papers'
-encoders had been; how it compares with its published figures is on
-[a page of its own](published-encoder.md).
+bits, with the subword tokens that the texts use. It is a retrieval encoder that has been aligned by
+its training, which none of these papers' encoders had been; how it compares with its published
+figures is on [a page of its own](published-encoder.md).
 
 The tables are made by `python -m findings` from the results of the grids in `findings/`, none of
 them by hand. Claims and seeds stand in those grids, and the lock file next to each says when a
@@ -144,13 +144,13 @@ def _section(number: int, one: _Found) -> Iterator[str]:
     yield ""
     yield f"Measured: {claim.measured}; the grid is `findings/{claim.grid}.yaml`. {claim.differs}"
     if one.whole:
-        yield f"The claim was written down {', '.join(one.written)}."
+        yield f"The claim was written down: {', '.join(one.written)}."
         yield ""
         yield from _table([each for each, _ in one.differences], SAYS)
 
 
 _COLUMNS = (
-    *("difference", "in", "pairs", "first", "second", "chance", "difference", "95 % CI", "p"),
+    *("compared", "in", "pairs", "first", "second", "chance", "difference", "95 % CI", "p"),
     *("margin", "MDE", "runs", "passes", "look", "result"),
 )
 
@@ -195,7 +195,8 @@ def _means(name: str, ran: Ran) -> Iterator[str]:
     yield ""
     yield (
         "Percent; in brackets the difference to the encoder as it is and its 95 % confidence"
-        " interval, in bold where it is significant after Holm's correction over the column."
+        " interval, in bold where it is significant after Holm's correction over the comparisons of"
+        " the task that are there, those of single languages included."
     )
     yield ""
     columns = list(dict.fromkeys((each.task, each.lang) for each in ran.means))
@@ -232,7 +233,7 @@ def _expected(answers: Mapping[str, Answer]) -> Iterator[str]:
         yield "What this grid was expected to show (our claims, of no paper):"
         yield ""
         for text, answer in answers.items():
-            yield f"- `{text}` (written down {answer.written}):"
+            yield f"- `{text}` (written down: {answer.written}):"
             yield ""
             yield from _table(answer.differences, {})
             yield ""

@@ -81,7 +81,7 @@ class Papers:
         return TypeAdapter(cls).validate_python(yaml.safe_load(text))
 
 
-GRIDS = ("methods", "cao", "kulshreshtha", "liu", "transfer")
+GRIDS = ("methods", "cao", "kulshreshtha", "transfer", "liu")
 """The grids of this folder, those first whose results answer most per hour."""
 
 
