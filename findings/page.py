@@ -235,7 +235,7 @@ def _expected(answers: Mapping[str, Answer]) -> Iterator[str]:
         for text, answer in answers.items():
             yield f"- `{text}` (written down: {answer.written}):"
             yield ""
-            yield from _table(answer.differences, {})
+            yield from _table(answer.differences, {**SAYS, "held": "as expected"})
             yield ""
 
 
