@@ -51,7 +51,7 @@ claim was written down, and whether there were results before.
 - **Tests.** Intervals count test examples and training runs as random. P-values are corrected by
   Holm over the claims of their grid, and before that for earlier looks (look k: times k (k + 1)).
   Methods with runs that are not all done are not looked at.
-- **Passes** are how often a training run read its sentences; maps are fitted to them once.
+- **Epochs** are how often a training run read its sentences; maps are fitted to them once.
 - **Machine time** is that of all stages and evaluations that the values were made from, by the
   clock, so that other work on the machine lengthens it.
 """
@@ -151,7 +151,7 @@ def _section(number: int, one: _Found) -> Iterator[str]:
 
 _COLUMNS = (
     *("compared", "in", "pairs", "first", "second", "chance", "difference", "95 % CI", "p"),
-    *("margin", "MDE", "runs", "passes", "look", "result"),
+    *("margin", "MDE", "runs", "epochs", "look", "result"),
 )
 
 
@@ -173,7 +173,7 @@ def _row(each: Difference, says: Mapping[str, str]) -> Iterator[str]:
     yield "" if each.margin is None else f"± {each.margin:.2f}"
     yield _number(each.detectable)
     yield " / ".join(map(str, each.runs))
-    yield "" if each.passes is None else f"{each.passes:g}"
+    yield "" if each.epochs is None else f"{each.epochs:g}"
     yield str(each.look)
     yield says.get(each.verdict, each.verdict)
 
@@ -201,7 +201,7 @@ def _means(name: str, ran: Ran) -> Iterator[str]:
     yield ""
     columns = list(dict.fromkeys((each.task, each.lang) for each in ran.means))
     heads = (f"{task}, {_LANGS.get(lang, lang)}" for task, lang in columns)
-    yield f"| method | pairs | passes | {' | '.join(heads)} |"
+    yield f"| method | pairs | epochs | {' | '.join(heads)} |"
     yield "|---|---|---|" + "---|" * len(columns)
     base = {(each.task, each.lang): each.against for each in ran.means}
     yield f"| none | | | {' | '.join(_number(base[column]) for column in columns)} |"
@@ -209,11 +209,11 @@ def _means(name: str, ran: Ran) -> Iterator[str]:
     for each in ran.means:
         cells.setdefault((each.first, each.sentences), {})[each.task, each.lang] = each
     for (first, sentences), row in cells.items():
-        passes = next((one.passes for one in row.values() if one.passes), None)
+        epochs = next((one.epochs for one in row.values() if one.epochs), None)
         shown = (_mean(row[column]) if column in row else "" for column in columns)
         told = (
             "" if sentences is None else f"{sentences:,}",
-            "" if passes is None else f"{passes:g}",
+            "" if epochs is None else f"{epochs:g}",
         )
         yield f"| {first} | {' | '.join(told)} | {' | '.join(shown)} |"
     yield ""

@@ -28,7 +28,7 @@ MARGIN = 5.0
 @dataclass(frozen=True)
 class Difference:
     """Two values with what guessing gets, and their difference with its 95 % confidence interval,
-    as tables show them. `passes` is how often a training read its sentences (None: nothing is
+    as tables show them. `epochs` is how often a training read its sentences (None: nothing is
     trained), `look` which look at the comparison this is.
     """
 
@@ -51,7 +51,7 @@ class Difference:
     detectable: float | None = None
     runs: tuple[int, ...] = ()
     look: int = 1
-    passes: float | None = None
+    epochs: float | None = None
     seconds: float = 0.0
     why: str = ""
 
@@ -180,7 +180,7 @@ def _of(plan: Plan, entry: Compared, took: Mapping[str, float]) -> Difference:
         detectable=_scaled(entry.detectable, scale),
         runs=tuple(dict.fromkeys((test.runs, test.baseline_runs))) if test else (),
         look=1 + len(entry.earlier),
-        passes=_passes(plan, entry.cell),
+        epochs=_epochs(plan, entry.cell),
         seconds=round(_seconds(plan, (entry.cell, base), task, took)),
         why=entry.untested,
     )
@@ -190,9 +190,9 @@ def _scaled(value: float | None, scale: int) -> float | None:
     return None if value is None else round(scale * value, 4)
 
 
-def _passes(plan: Plan, cell: Cell) -> float | None:
+def _epochs(plan: Plan, cell: Cell) -> float | None:
     """How often the training of a cell's method read its sentences; None where nothing is trained
-    by passes.
+    by epochs.
     """
     method = plan.stages[plan.by_key[cell.trials[0]].aligned].params.get("method", {})
     epochs = method.get("epochs") if isinstance(method, dict) else None

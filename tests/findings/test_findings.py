@@ -34,7 +34,7 @@ def difference(verdict: str = "refuted", encoder: str = MBERT, sentences: int = 
         p=0.002,
         margin=0.73,
         runs=(5,),
-        passes=1.0,
+        epochs=1.0,
     )
 
 
@@ -126,7 +126,7 @@ def test_a_record_is_read_as_it_was_written(tmp_path):
     assert one.margin == pytest.approx(MARGIN / 100 * abs(one.against - one.chance), abs=1e-3)
     assert one.difference == pytest.approx(one.value - one.against, abs=1e-3)
     assert one.runs == (2,)
-    assert one.passes == 1
+    assert one.epochs == 1
     assert one.seconds > 0
     assert (found.trials, found.done) == (len(opened.plan.trials),) * 2
     assert {(each.task, each.first) for each in found.means} == {
