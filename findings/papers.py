@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import TypeAdapter
+from ruamel.yaml import YAML
 
 HERE = Path(__file__).resolve().parent
 
@@ -77,8 +77,7 @@ class Papers:
     @classmethod
     def read(cls) -> Papers:
         """Read `papers.yaml`."""
-        text = (HERE / "papers.yaml").read_text(encoding="utf-8")
-        return TypeAdapter(cls).validate_python(yaml.safe_load(text))
+        return TypeAdapter(cls).validate_python(_read("papers.yaml"))
 
 
 GRIDS = ("methods", "cao", "kulshreshtha", "transfer", "liu")
@@ -87,5 +86,9 @@ GRIDS = ("methods", "cao", "kulshreshtha", "transfer", "liu")
 
 def grid_file(name: str) -> Mapping[str, Any]:
     """Return the content of a grid file of this folder."""
-    found: Mapping[str, Any] = yaml.safe_load((HERE / f"{name}.yaml").read_text(encoding="utf-8"))
+    return _read(f"{name}.yaml")
+
+
+def _read(name: str) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = YAML(typ="safe").load(HERE / name)
     return found
