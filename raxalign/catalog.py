@@ -26,17 +26,15 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, wraps
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import Any, TypeVar
+from typing import Any, get_args, get_origin
 
 from raxalign.errors import DataError, RaxalignError
-from raxalign.printing import with_article
-
-T = TypeVar("T")
+from raxalign.promises import misfit, type_of
 
 
 @dataclass(frozen=True)
@@ -90,12 +88,12 @@ class PluginFault(DataError):
     """A plug-in from outside that cannot be used; the message begins with its file and line."""
 
     @staticmethod
-    def in_words(error: Exception) -> str:
+    def in_words(error: BaseException) -> str:
         """Return an exception as a fault's message quotes it: its class and what it says."""
         return f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}"
 
     @classmethod
-    def blamed(cls, error: Exception) -> PluginFault | None:
+    def blamed(cls, error: BaseException) -> PluginFault | None:
         """Return the user's error for an exception that passed through a plug-in from outside, with
         the last line of its file on the way; None for any other.
         """
@@ -117,21 +115,6 @@ class PluginFault(DataError):
         if isinstance(error, RaxalignError):
             return str(error)
         return str(cls.blamed(error) or cls.in_words(error))
-
-    @classmethod
-    def returned(cls, plugin: object, name: str, value: object, expected: type[T]) -> T:
-        """Return what a function of a plug-in returned. Raises `PluginFault` with the function's
-        line where that is not what the base class promises.
-        """
-        if isinstance(value, expected):
-            return value
-        function = getattr(type(plugin), name)
-        raise cls(
-            inspect.getsourcefile(function) or type(plugin).__module__,
-            f"{name} returned {'None' if value is None else with_article(type(value).__name__)}",
-            line=inspect.getsourcelines(function)[1],
-            remedy=f"It returns {with_article(expected.__name__)}: its base class documents it",
-        )
 
 
 @dataclass(frozen=True)
@@ -163,8 +146,8 @@ class PluginFile:
         content, stem = _read(path), path.stem
         digest = hashlib.sha256(content).hexdigest()
         private = stem.startswith("_") or stem == "base"
-        if path.suffix != ".py" or not stem.isidentifier() or private:
-            remedy = "Name the file as YAML is to name its kind: letters, digits and _, then .py"
+        if path.suffix != ".py" or not (stem.isascii() and stem.isidentifier()) or private:
+            remedy = "Name the file as YAML is to name its kind: a to z, digits and _, then .py"
             raise PluginFault(path, "cannot be a plug-in's name", remedy=remedy)
         for folder in FOLDERS:
             file = cls(str(path), digest, folder)
@@ -186,8 +169,10 @@ class PluginFile:
         try:
             # - a plug-in is code that the user wants to run
             exec(compile(content, str(path), "exec"), vars(module))  # noqa: S102
-        except Exception as error:
+        except BaseException as error:  # SystemExit too: no file that is loaded ends a command
             del sys.modules[name]
+            if isinstance(error, KeyboardInterrupt):
+                raise
             said, line = PluginFault.in_words(error), _place(error, path)[1]
             raise PluginFault(path, said, line=line) from error
         return module
@@ -383,28 +368,14 @@ def _load_entry_point(entry: EntryPoint, base: Any) -> Any:
             f"{PluginFault.in_words(error)} ({shown})" if file else PluginFault.in_words(error)
         )
         raise PluginFault(file or shown, message, line=line) from error
-    if not (
-        isinstance(found, type) and issubclass(found, base) and hasattr(found, "VERSION")
-    ) or inspect.isabstract(found):
-        raise PluginFault(shown, f"is not a complete {base.__name__} with a VERSION")
-    if problem := _undeclared_main(found):
-        raise PluginFault(shown, problem, remedy=_DECLARE)
+    if not (isinstance(found, type) and issubclass(found, base)):
+        raise PluginFault(shown, f"is not a subclass of {base.__name__}")
+    _refuse_incomplete(shown, found, None, base)
     _of_entry_points[entry.group.removeprefix("raxalign."), entry.name] = found
     return found
 
 
-_DECLARE = "Add a Measured of that name: it says which values are better, and in which unit"
-
-
-def _undeclared_main(plugin: Any) -> str:
-    """Return that a task does not declare its main metric; nothing where it does, or for others."""
-    main = getattr(plugin, "main_metric", None)
-    if main is None or any(entry.names(main) for entry in plugin.metrics):
-        return ""
-    return f"{plugin.__name__}.metrics does not declare the main metric {main!r}"
-
-
-def _place(error: Exception, only: Path | None = None) -> tuple[str | None, int | None]:
+def _place(error: BaseException, only: Path | None = None) -> tuple[str | None, int | None]:
     """Return the file and line of the code whose import failed, of one file alone where it is
     given; None twice where no such file was read.
     """
@@ -464,21 +435,22 @@ def _folder_of(path: Path, plugin: Any, line: int | None) -> str:
     )
 
 
-def _refuse_incomplete(path: Path, plugin: Any, line: int | None, base: Any) -> None:
-    """Raise `PluginFault` for a class that lacks what its base class only declares, or has it of
-    another type.
+def _refuse_incomplete(place: Path | str, plugin: Any, line: int | None, base: Any) -> None:
+    """Raise `PluginFault` for a class from outside that lacks what its base class only declares, or
+    breaks what the package's classes above it promise.
     """
     missing = {*getattr(plugin, "__abstractmethods__", ())}
     missing |= {
         name
         for part in base.__mro__
-        for name, kind in vars(part).get("__annotations__", {}).items()
-        if str(kind).startswith("ClassVar") and not hasattr(plugin, name)
+        for name in vars(part).get("__annotations__", {})
+        if not hasattr(plugin, name)
     }
-    problem, remedy = "", "Its base class documents them"
+    problem, remedy = "", _DOCUMENTED
     options = getattr(plugin, "Params", None)
     if missing:
         problem = f"{plugin.__name__} does not define {', '.join(sorted(missing))}"
+        remedy = "Its base class documents them"
     elif type(plugin.VERSION) is not int:
         problem = f"VERSION is {plugin.VERSION!r}"
         remedy = "It is a whole number: raise it when results change"
@@ -487,10 +459,100 @@ def _refuse_incomplete(path: Path, plugin: Any, line: int | None, base: Any) -> 
     ):
         problem = f"{plugin.__name__}.Params is not a class of options"
         remedy = "Write class Params(rx.Params)"
-    elif problem := _undeclared_main(plugin):
-        remedy = _DECLARE
+    elif option := _unfit_option(options):
+        problem, remedy = option
+    elif broken := _broken_promise(plugin):
+        problem, line = broken[0], broken[1] or line
+    elif (main := getattr(plugin, "main_metric", None)) is not None and not any(
+        entry.names(main) for entry in plugin.metrics
+    ):
+        problem = f"{plugin.__name__}.metrics does not declare the main metric {main!r}"
+        remedy = "Add a Measured of that name: it says which values are better, and in which unit"
     if problem:
-        raise PluginFault(path, problem, line=line, remedy=remedy)
+        raise PluginFault(place, problem, line=line, remedy=remedy)
+
+
+def _unfit_option(options: Any) -> tuple[str, str] | None:
+    """Return that an option cannot be one, and what to do; None where all can."""
+    for name, field in getattr(options, "model_fields", {}).items():
+        told = f"the default of the option {name} is"
+        if Path in (field.annotation, *get_args(field.annotation)):
+            remedy = "Declare it as DataPath: it is then relative to the grid file"
+            return f"the option {name} is a Path", remedy
+        if not field.is_required() and (
+            problem := misfit(field.get_default(call_default_factory=True), field.annotation, told)
+        ):
+            return problem, "Give it a default of its type"
+    return None
+
+
+def _broken_promise(plugin: Any) -> tuple[str, int | None] | None:
+    """Return an attribute of a class that is of another type than a class of the package above it
+    promises, or a function that takes something else, and its line; None without. What its
+    functions return is looked at from now on.
+    """
+    ours = [part for part in plugin.__mro__ if part.__module__.startswith("raxalign.")]
+    theirs = {name for part in plugin.__mro__ if part not in ours for name in vars(part)}
+    for name in sorted(name for name in theirs if not name.startswith("_")):
+        own, problem = inspect.getattr_static(plugin, name), ""
+        function = next((f for part in ours if inspect.isfunction(f := vars(part).get(name))), None)
+        above = next((part for part in ours if name in inspect.get_annotations(part)), None)
+        if function is not None:
+            problem = _uncallable(own, function)
+            setattr(plugin, name, _looked_at(own, function))
+        elif above is not None and not hasattr(own, "__get__"):
+            promised = type_of(inspect.get_annotations(above)[name], above.__module__)
+            problem = misfit(own, promised, f"{plugin.__name__}.{name} is")
+        if problem:
+            return problem, getattr(getattr(own, "__code__", None), "co_firstlineno", None)
+    return None
+
+
+def _uncallable(own: Any, function: Any) -> str:
+    """Return why a function cannot be called as that of its base class; nothing where it can."""
+    bound = isinstance(own, staticmethod | classmethod)
+    if not bound and not callable(own):
+        return f"{function.__name__} is {own!r}, not a function"
+    entries = [*inspect.signature(function).parameters.values()][bound:]
+    needed = [entry for entry in entries if entry.default is entry.empty]
+    named = {entry.name: None for entry in needed if entry.kind is entry.KEYWORD_ONLY}
+    taken = inspect.signature(own.__get__(None, object) if bound else own)
+    try:
+        taken.bind(*needed[len(named) :], **named)
+    except TypeError:
+        names = ", ".join(entry.name for entry in entries)
+        return f"{function.__name__} takes {taken}, not ({names})"
+    return ""
+
+
+def _looked_at(own: Any, function: Any) -> Any:
+    """Return a function of a plug-in that raises `PluginFault` where it returns something else than
+    that of its base class, or would end the program.
+    """
+
+    def checked(found: Any, promised: Any, did: str) -> Any:
+        if problem := misfit(found, promised, f"{function.__name__} {did}"):
+            code = inspect.unwrap(getattr(own, "__func__", own)).__code__
+            place, line = code.co_filename, code.co_firstlineno
+            raise PluginFault(place, problem, line=line, remedy=_DOCUMENTED)
+        return found
+
+    @wraps(getattr(own, "__func__", own))
+    def looked_at(self: Any, *given: Any, **named: Any) -> Any:
+        try:
+            found = own.__get__(self, type(self))(*given, **named)
+        except SystemExit as error:
+            raise PluginFault.blamed(error) or error from error
+        promised = type_of(function.__annotations__.get("return", "object"), function.__module__)
+        checked(found, promised, "returned")
+        if get_origin(promised) is not Iterator:
+            return found
+        return (checked(entry, *get_args(promised), "gave") for entry in found)
+
+    return looked_at
+
+
+_DOCUMENTED = "Its base class documents it"
 
 
 def _read(path: Path) -> bytes:

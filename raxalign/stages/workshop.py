@@ -397,8 +397,9 @@ class Workshop:
         with self.reading(stage):
             aligned, inputs = self.aligned(stage.inputs["aligned"]), self.task_inputs(stage)
             with Caveats.collecting() as found:
-                result = plugin.evaluate(aligned, stage.languages, inputs, runtime, trained)
-        outcome = PluginFault.returned(plugin, "evaluate", result, Outcome)
+                outcome: Outcome = plugin.evaluate(
+                    aligned, stage.languages, inputs, runtime, trained
+                )
         _refuse_impossible(stage, outcome)
         record = {
             **_identity(stage, task, encoder),
