@@ -1,5 +1,6 @@
 """Plug-ins from outside the package: files that a grid names, and entry points."""
 
+import json
 import re
 import sys
 from dataclasses import replace
@@ -248,6 +249,15 @@ def test_an_error_while_a_plug_in_works_names_its_file_its_line_and_what_it_is(r
         f"error: {tmp_path}/my_method.py:7: AttributeError: module 'raxalign' has no attribute"
         " 'Nothing', in needs of the method my_method; --debug shows the traceback\n"
     )
+
+
+def test_what_a_plug_in_prints_is_not_among_the_results_of_a_command(run, tmp_path):  # noqa: F811
+    (tmp_path / "my_method.py").write_text("print('loaded')\n" + WHOLE)
+    grid = grid_with(tmp_path)
+    grid.write_text(grid.read_text().replace(", strength: [0.5, 1.0]", ""))
+    done = run("plan --format json", grid)
+    assert json.loads(done.out)["points"] == 2
+    assert "loaded\n" in done.err
 
 
 @pytest.mark.parametrize(
