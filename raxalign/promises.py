@@ -77,7 +77,8 @@ def _parts(value: Any, kind: Any, inner: Sequence[Any]) -> Iterator[tuple[str, A
         yield from ((f"[{n}]", *pair) for n, pair in enumerate(zip(value, types, strict=False)))
     elif is_dataclass(kind) or hasattr(kind, "_fields"):
         for name, text in inspect.get_annotations(kind).items():
-            yield f".{name}", getattr(value, name), type_of(text, kind.__module__)
+            if not str(text).startswith("ClassVar"):  # else a constant of its own class never ends
+                yield f".{name}", getattr(value, name), type_of(text, kind.__module__)
 
 
 class _Written(type):

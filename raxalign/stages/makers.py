@@ -278,7 +278,7 @@ def _make_aligned(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, An
     else:
         aligned = method.align(encoder, inputs, shop.runtime_for(stage))
     aligned = aligned.joined(fits.values(), stage.languages) if fits else aligned
-    aligned.refuse_unsound(method, stage.maker)
+    aligned.refuse_unsound(method, stage.maker, (*stage.languages, inputs.pivot))
     if shop.runtime.rank == 0:
         aligned.save(folder)
     return dict(aligned.notes)
