@@ -399,6 +399,8 @@ class Workshop:
                 outcome: Outcome = plugin.evaluate(
                     aligned, stage.languages, inputs, runtime, trained
                 )
+        if inspect.getsourcefile(type(plugin)) in Catalog.outside():
+            self._aligned.clear()  # it may have changed the encoder, which the next task reads
         _refuse_impossible(stage, outcome)
         record = {
             **_identity(stage, task, encoder),
