@@ -16,7 +16,6 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib
-import inspect
 import pkgutil
 import sys
 import traceback
@@ -26,15 +25,15 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache, wraps
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import Any, get_args, get_origin
+from typing import Any
 
 from raxalign.errors import DataError, RaxalignError
-from raxalign.promises import misfit, type_of
+from raxalign.promises import broken_promise
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,7 @@ class PluginFault(DataError):
         return f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}"
 
     @classmethod
-    def blamed(cls, error: BaseException) -> PluginFault | None:
+    def blamed(cls, error: Exception) -> PluginFault | None:
         """Return the user's error for an exception that passed through a plug-in from outside, with
         the last line of its file on the way; None for any other.
         """
@@ -446,11 +445,10 @@ def _refuse_incomplete(place: Path | str, plugin: Any, line: int | None, base: A
         for name in vars(part).get("__annotations__", {})
         if not hasattr(plugin, name)
     }
-    problem, remedy = "", _DOCUMENTED
+    problem, remedy = "", "Its base class documents them"
     options = getattr(plugin, "Params", None)
     if missing:
         problem = f"{plugin.__name__} does not define {', '.join(sorted(missing))}"
-        remedy = "Its base class documents them"
     elif type(plugin.VERSION) is not int:
         problem = f"VERSION is {plugin.VERSION!r}"
         remedy = "It is a whole number: raise it when results change"
@@ -459,10 +457,8 @@ def _refuse_incomplete(place: Path | str, plugin: Any, line: int | None, base: A
     ):
         problem = f"{plugin.__name__}.Params is not a class of options"
         remedy = "Write class Params(rx.Params)"
-    elif option := _unfit_option(options):
-        problem, remedy = option
-    elif broken := _broken_promise(plugin):
-        problem, line = broken[0], broken[1] or line
+    elif broken := broken_promise(plugin):
+        problem, remedy, line = broken[0], broken[1], broken[2] or line
     elif (main := getattr(plugin, "main_metric", None)) is not None and not any(
         entry.names(main) for entry in plugin.metrics
     ):
@@ -470,89 +466,6 @@ def _refuse_incomplete(place: Path | str, plugin: Any, line: int | None, base: A
         remedy = "Add a Measured of that name: it says which values are better, and in which unit"
     if problem:
         raise PluginFault(place, problem, line=line, remedy=remedy)
-
-
-def _unfit_option(options: Any) -> tuple[str, str] | None:
-    """Return that an option cannot be one, and what to do; None where all can."""
-    for name, field in getattr(options, "model_fields", {}).items():
-        told = f"the default of the option {name} is"
-        if Path in (field.annotation, *get_args(field.annotation)):
-            remedy = "Declare it as DataPath: it is then relative to the grid file"
-            return f"the option {name} is a Path", remedy
-        if not field.is_required() and (
-            problem := misfit(field.get_default(call_default_factory=True), field.annotation, told)
-        ):
-            return problem, "Give it a default of its type"
-    return None
-
-
-def _broken_promise(plugin: Any) -> tuple[str, int | None] | None:
-    """Return an attribute of a class that is of another type than a class of the package above it
-    promises, or a function that takes something else, and its line; None without. What its
-    functions return is looked at from now on.
-    """
-    ours = [part for part in plugin.__mro__ if part.__module__.startswith("raxalign.")]
-    theirs = {name for part in plugin.__mro__ if part not in ours for name in vars(part)}
-    for name in sorted(name for name in theirs if not name.startswith("_")):
-        own, problem = inspect.getattr_static(plugin, name), ""
-        function = next((f for part in ours if inspect.isfunction(f := vars(part).get(name))), None)
-        above = next((part for part in ours if name in inspect.get_annotations(part)), None)
-        if function is not None:
-            problem = _uncallable(own, function)
-            setattr(plugin, name, _looked_at(own, function))
-        elif above is not None and not hasattr(own, "__get__"):
-            promised = type_of(inspect.get_annotations(above)[name], above.__module__)
-            problem = misfit(own, promised, f"{plugin.__name__}.{name} is")
-        if problem:
-            return problem, getattr(getattr(own, "__code__", None), "co_firstlineno", None)
-    return None
-
-
-def _uncallable(own: Any, function: Any) -> str:
-    """Return why a function cannot be called as that of its base class; nothing where it can."""
-    bound = isinstance(own, staticmethod | classmethod)
-    if not bound and not callable(own):
-        return f"{function.__name__} is {own!r}, not a function"
-    entries = [*inspect.signature(function).parameters.values()][bound:]
-    needed = [entry for entry in entries if entry.default is entry.empty]
-    named = {entry.name: None for entry in needed if entry.kind is entry.KEYWORD_ONLY}
-    taken = inspect.signature(own.__get__(None, object) if bound else own)
-    try:
-        taken.bind(*needed[len(named) :], **named)
-    except TypeError:
-        names = ", ".join(entry.name for entry in entries)
-        return f"{function.__name__} takes {taken}, not ({names})"
-    return ""
-
-
-def _looked_at(own: Any, function: Any) -> Any:
-    """Return a function of a plug-in that raises `PluginFault` where it returns something else than
-    that of its base class, or would end the program.
-    """
-
-    def checked(found: Any, promised: Any, did: str) -> Any:
-        if problem := misfit(found, promised, f"{function.__name__} {did}"):
-            code = inspect.unwrap(getattr(own, "__func__", own)).__code__
-            place, line = code.co_filename, code.co_firstlineno
-            raise PluginFault(place, problem, line=line, remedy=_DOCUMENTED)
-        return found
-
-    @wraps(getattr(own, "__func__", own))
-    def looked_at(self: Any, *given: Any, **named: Any) -> Any:
-        try:
-            found = own.__get__(self, type(self))(*given, **named)
-        except SystemExit as error:
-            raise PluginFault.blamed(error) or error from error
-        promised = type_of(function.__annotations__.get("return", "object"), function.__module__)
-        checked(found, promised, "returned")
-        if get_origin(promised) is not Iterator:
-            return found
-        return (checked(entry, *get_args(promised), "gave") for entry in found)
-
-    return looked_at
-
-
-_DOCUMENTED = "Its base class documents it"
 
 
 def _read(path: Path) -> bytes:

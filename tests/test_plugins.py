@@ -10,7 +10,7 @@ import pytest
 
 from raxalign import catalog as catalog_module
 from raxalign.catalog import PluginFault, PluginFile, UnknownKind, catalog
-from raxalign.errors import GridError
+from raxalign.errors import GridError, RaxalignError
 from raxalign.grid.file import load
 from raxalign.grid.load import open_grid
 from raxalign.grid.plan import Plan
@@ -266,7 +266,7 @@ def test_what_a_plug_in_prints_is_not_among_the_results_of_a_command(run, tmp_pa
         ("rx.Needs()", "None", ":7: needs returned None, not a Needs. Its base class"),
         ("rx.Needs()", "[]", ":7: needs returned a list, not a Needs. Its base class"),
         ("rx.Needs()", "rx.Needs(links='no')", ":7: needs returned a Needs, whose .links is 'no'"),
-        ("return encoder", "raise SystemExit(0)", ":8: SystemExit: 0, in align of"),
+        ("return encoder", "raise SystemExit(0)", ":8: align raised SystemExit: 0"),
         ("return encoder", "return encoder", ":8: align returned a "),
         ("return encoder", "return 1 / 0", ":8: ZeroDivisionError: division by zero, in align of"),
     ],
@@ -281,7 +281,7 @@ def test_what_a_plug_in_must_not_return_or_raise_is_a_fault_of_its_file(
     def told():
         try:
             opened = open_grid(path, storage=str(tmp_path / "storage"))
-        except PluginFault as fault:
+        except RaxalignError as fault:
             return str(fault)
         trial = next(trial for trial in opened.plan.trials if trial.method == "mine")
         return attempt(

@@ -396,9 +396,8 @@ class Workshop:
         with self.reading(stage):
             aligned, inputs = self.aligned(stage.inputs["aligned"]), self.task_inputs(stage)
             with Caveats.collecting() as found:
-                outcome: Outcome = plugin.evaluate(
-                    aligned, stage.languages, inputs, runtime, trained
-                )
+                given = (aligned, stage.languages, inputs, runtime, trained)
+                outcome: Outcome = plugin.evaluate(*given)
         if inspect.getsourcefile(type(plugin)) in Catalog.outside():
             self._aligned.clear()  # it may have changed the encoder, which the next task reads
         _refuse_impossible(stage, outcome)
