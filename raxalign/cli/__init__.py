@@ -67,7 +67,7 @@ for _command in _COMMANDS:
     _text = " ".join((opt.described(_command).__doc__ or "").split())
     _first = f"{_text.partition('. ')[0].removesuffix('.')}."
     _named = app.command(_command.__name__.rstrip("_"), cls=opt.OneGrid, short_help=_first)
-    _named(alone_on_stdout(_command))
+    _named(alone_on_stdout()(_command))
 
 
 _READING = frozenset({"plan", "status", "results", "show", "diff", "list"})

@@ -7,9 +7,8 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import redirect_stdout
-from functools import wraps
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -85,21 +84,17 @@ def results_stream() -> TextIO:
     return _stdout[-1] if _stdout else sys.stdout
 
 
-def alone_on_stdout(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command whose results are alone on stdout: what plug-ins and libraries print there
-    goes to stderr.
+@contextmanager
+def alone_on_stdout() -> Iterator[None]:
+    """Let a command print its results alone to stdout: what plug-ins and libraries print there goes
+    to stderr.
     """
-
-    @wraps(command)
-    def run(*given: Any, **named: Any) -> None:
-        _stdout.append(sys.stdout)
-        try:
-            with redirect_stdout(sys.stderr):
-                command(*given, **named)
-        finally:
-            _stdout.pop()
-
-    return run
+    _stdout.append(sys.stdout)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _stdout.pop()
 
 
 def width() -> int | None:
