@@ -16,7 +16,6 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib
-import inspect
 import pkgutil
 import sys
 import traceback
@@ -31,12 +30,10 @@ from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import Any, TypeVar
+from typing import Any
 
 from raxalign.errors import DataError, RaxalignError
-from raxalign.printing import with_article
-
-T = TypeVar("T")
+from raxalign.promises import broken_promise
 
 
 @dataclass(frozen=True)
@@ -90,7 +87,7 @@ class PluginFault(DataError):
     """A plug-in from outside that cannot be used; the message begins with its file and line."""
 
     @staticmethod
-    def in_words(error: Exception) -> str:
+    def in_words(error: BaseException) -> str:
         """Return an exception as a fault's message quotes it: its class and what it says."""
         return f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}"
 
@@ -117,21 +114,6 @@ class PluginFault(DataError):
         if isinstance(error, RaxalignError):
             return str(error)
         return str(cls.blamed(error) or cls.in_words(error))
-
-    @classmethod
-    def returned(cls, plugin: object, name: str, value: object, expected: type[T]) -> T:
-        """Return what a function of a plug-in returned. Raises `PluginFault` with the function's
-        line where that is not what the base class promises.
-        """
-        if isinstance(value, expected):
-            return value
-        function = getattr(type(plugin), name)
-        raise cls(
-            inspect.getsourcefile(function) or type(plugin).__module__,
-            f"{name} returned {'None' if value is None else with_article(type(value).__name__)}",
-            line=inspect.getsourcelines(function)[1],
-            remedy=f"It returns {with_article(expected.__name__)}: its base class documents it",
-        )
 
 
 @dataclass(frozen=True)
@@ -163,8 +145,8 @@ class PluginFile:
         content, stem = _read(path), path.stem
         digest = hashlib.sha256(content).hexdigest()
         private = stem.startswith("_") or stem == "base"
-        if path.suffix != ".py" or not stem.isidentifier() or private:
-            remedy = "Name the file as YAML is to name its kind: letters, digits and _, then .py"
+        if path.suffix != ".py" or not (stem.isascii() and stem.isidentifier()) or private:
+            remedy = "Name the file as YAML is to name its kind: a to z, digits and _, then .py"
             raise PluginFault(path, "cannot be a plug-in's name", remedy=remedy)
         for folder in FOLDERS:
             file = cls(str(path), digest, folder)
@@ -186,8 +168,10 @@ class PluginFile:
         try:
             # - a plug-in is code that the user wants to run
             exec(compile(content, str(path), "exec"), vars(module))  # noqa: S102
-        except Exception as error:
+        except BaseException as error:  # SystemExit too: no file that is loaded ends a command
             del sys.modules[name]
+            if isinstance(error, KeyboardInterrupt):
+                raise
             said, line = PluginFault.in_words(error), _place(error, path)[1]
             raise PluginFault(path, said, line=line) from error
         return module
@@ -383,28 +367,14 @@ def _load_entry_point(entry: EntryPoint, base: Any) -> Any:
             f"{PluginFault.in_words(error)} ({shown})" if file else PluginFault.in_words(error)
         )
         raise PluginFault(file or shown, message, line=line) from error
-    if not (
-        isinstance(found, type) and issubclass(found, base) and hasattr(found, "VERSION")
-    ) or inspect.isabstract(found):
-        raise PluginFault(shown, f"is not a complete {base.__name__} with a VERSION")
-    if problem := _undeclared_main(found):
-        raise PluginFault(shown, problem, remedy=_DECLARE)
+    if not (isinstance(found, type) and issubclass(found, base)):
+        raise PluginFault(shown, f"is not a subclass of {base.__name__}")
+    _refuse_incomplete(shown, found, None, base)
     _of_entry_points[entry.group.removeprefix("raxalign."), entry.name] = found
     return found
 
 
-_DECLARE = "Add a Measured of that name: it says which values are better, and in which unit"
-
-
-def _undeclared_main(plugin: Any) -> str:
-    """Return that a task does not declare its main metric; nothing where it does, or for others."""
-    main = getattr(plugin, "main_metric", None)
-    if main is None or any(entry.names(main) for entry in plugin.metrics):
-        return ""
-    return f"{plugin.__name__}.metrics does not declare the main metric {main!r}"
-
-
-def _place(error: Exception, only: Path | None = None) -> tuple[str | None, int | None]:
+def _place(error: BaseException, only: Path | None = None) -> tuple[str | None, int | None]:
     """Return the file and line of the code whose import failed, of one file alone where it is
     given; None twice where no such file was read.
     """
@@ -464,16 +434,16 @@ def _folder_of(path: Path, plugin: Any, line: int | None) -> str:
     )
 
 
-def _refuse_incomplete(path: Path, plugin: Any, line: int | None, base: Any) -> None:
-    """Raise `PluginFault` for a class that lacks what its base class only declares, or has it of
-    another type.
+def _refuse_incomplete(place: Path | str, plugin: Any, line: int | None, base: Any) -> None:
+    """Raise `PluginFault` for a class from outside that lacks what its base class only declares, or
+    breaks what the package's classes above it promise.
     """
     missing = {*getattr(plugin, "__abstractmethods__", ())}
     missing |= {
         name
         for part in base.__mro__
-        for name, kind in vars(part).get("__annotations__", {}).items()
-        if str(kind).startswith("ClassVar") and not hasattr(plugin, name)
+        for name in vars(part).get("__annotations__", {})
+        if not hasattr(plugin, name)
     }
     problem, remedy = "", "Its base class documents them"
     options = getattr(plugin, "Params", None)
@@ -487,10 +457,15 @@ def _refuse_incomplete(path: Path, plugin: Any, line: int | None, base: Any) -> 
     ):
         problem = f"{plugin.__name__}.Params is not a class of options"
         remedy = "Write class Params(rx.Params)"
-    elif problem := _undeclared_main(plugin):
-        remedy = _DECLARE
+    elif broken := broken_promise(plugin):
+        problem, remedy, line = broken[0], broken[1], broken[2] or line
+    elif (main := getattr(plugin, "main_metric", None)) is not None and not any(
+        entry.names(main) for entry in plugin.metrics
+    ):
+        problem = f"{plugin.__name__}.metrics does not declare the main metric {main!r}"
+        remedy = "Add a Measured of that name: it says which values are better, and in which unit"
     if problem:
-        raise PluginFault(path, problem, line=line, remedy=remedy)
+        raise PluginFault(place, problem, line=line, remedy=remedy)
 
 
 def _read(path: Path) -> bytes:

@@ -22,6 +22,7 @@ PACKAGE = Path(raxalign.__file__).parent
 LAYERS = [
     ("lazy",),
     ("arrays", "children", "errors", "languages", "printing", "version"),
+    ("promises",),
     ("catalog", "caveats", "extras", "losses", "measured", "sample", "trust", "waits"),
     ("options",),
     ("store", "provenance"),

@@ -1,5 +1,6 @@
 """Plug-ins from outside the package: files that a grid names, and entry points."""
 
+import json
 import re
 import sys
 from dataclasses import replace
@@ -9,7 +10,7 @@ import pytest
 
 from raxalign import catalog as catalog_module
 from raxalign.catalog import PluginFault, PluginFile, UnknownKind, catalog
-from raxalign.errors import GridError
+from raxalign.errors import GridError, RaxalignError
 from raxalign.grid.file import load
 from raxalign.grid.load import open_grid
 from raxalign.grid.plan import Plan
@@ -112,6 +113,7 @@ TASK = (
 )
 A = CLASS.format(name="A")
 WHOLE = A + ALIGN + REFERENCE
+PARAMS = "    from pathlib import Path\n    class Params(rx.Params):\n"
 KINDS = "Method, Task, Corpus, EncoderKind, WordAligner, Metric or Section"
 FAULTS = {
     "syntax": ("x = 1\ndef broken(:\n", r":2: SyntaxError: invalid syntax"),
@@ -138,6 +140,22 @@ FAULTS = {
     "options": (
         WHOLE + "    class Params:\n        x: int = 1\n",
         r":4: A\.Params is not a class of options\. Write class Params\(rx\.Params\)",
+    ),
+    "attribute": (WHOLE + "    accepts = 'static'\n", r":4: A\.accepts is 'static', not a froz"),
+    "no function": (WHOLE + "    has_chance = True\n", r":4: has_chance is True, not a function"),
+    "arguments": (
+        WHOLE.replace("self, encoder, inputs", "self, encoder"),
+        r":8: align takes \(self, encoder, runtime\), not \(self, encoder, inputs, runtime\)",
+    ),
+    "path": (WHOLE + PARAMS + "        x: Path\n", r":4: the option x is a Path\. Declare it as D"),
+    "default": (
+        WHOLE + PARAMS + "        x: float = 'much'\n",
+        r":4: the default of the option x is 'much', not a float\. Give it a default of its type",
+    ),
+    "exit": ("x = 1\nraise SystemExit(0)\n", r":2: SystemExit: 0"),
+    "no main metric": (
+        TASK.format(declared="").replace("    main_metric = 'gap'\n", ""),
+        r":5: Gap does not define main_metric",
     ),
     "main metric": (
         TASK.format(declared="Measured('other', 'Another one.'),"),
@@ -233,11 +251,22 @@ def test_an_error_while_a_plug_in_works_names_its_file_its_line_and_what_it_is(r
     )
 
 
+def test_what_a_plug_in_prints_is_not_among_the_results_of_a_command(run, tmp_path):  # noqa: F811
+    (tmp_path / "my_method.py").write_text("print('loaded')\n" + WHOLE)
+    grid = grid_with(tmp_path)
+    grid.write_text(grid.read_text().replace(", strength: [0.5, 1.0]", ""))
+    done = run("plan --format json", grid)
+    assert json.loads(done.out)["points"] == 2
+    assert "loaded\n" in done.err
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("rx.Needs()", "None", ":7: needs returned None. It returns a Needs"),
-        ("rx.Needs()", "[]", ":7: needs returned a list. It returns a Needs"),
+        ("rx.Needs()", "None", ":7: needs returned None, not a Needs. Its base class"),
+        ("rx.Needs()", "[]", ":7: needs returned a list, not a Needs. Its base class"),
+        ("rx.Needs()", "rx.Needs(links='no')", ":7: needs returned a Needs, whose .links is 'no'"),
+        ("return encoder", "raise SystemExit(0)", ":8: align raised SystemExit: 0"),
         ("return encoder", "return encoder", ":8: align returned a "),
         ("return encoder", "return 1 / 0", ":8: ZeroDivisionError: division by zero, in align of"),
     ],
@@ -252,7 +281,7 @@ def test_what_a_plug_in_must_not_return_or_raise_is_a_fault_of_its_file(
     def told():
         try:
             opened = open_grid(path, storage=str(tmp_path / "storage"))
-        except PluginFault as fault:
+        except RaxalignError as fault:
             return str(fault)
         trial = next(trial for trial in opened.plan.trials if trial.method == "mine")
         return attempt(

@@ -15,7 +15,7 @@ import typer
 
 from raxalign.cli import _care, _grids, _results, _single
 from raxalign.cli import _options as opt
-from raxalign.cli._terminal import print_out, settle_streams
+from raxalign.cli._terminal import alone_on_stdout, print_out, settle_streams
 from raxalign.errors import RaxalignError
 from raxalign.printing import to_stderr as tell
 from raxalign.printing import why_lost
@@ -66,7 +66,8 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
 for _command in _COMMANDS:
     _text = " ".join((opt.described(_command).__doc__ or "").split())
     _first = f"{_text.partition('. ')[0].removesuffix('.')}."
-    app.command(_command.__name__.rstrip("_"), cls=opt.OneGrid, short_help=_first)(_command)
+    _named = app.command(_command.__name__.rstrip("_"), cls=opt.OneGrid, short_help=_first)
+    _named(alone_on_stdout()(_command))
 
 
 _READING = frozenset({"plan", "status", "results", "show", "diff", "list"})

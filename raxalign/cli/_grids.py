@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from itertools import takewhile
 from pathlib import Path
@@ -13,7 +12,7 @@ from typer import Argument, Option
 
 from raxalign.cli import _options as opt
 from raxalign.cli._results import results
-from raxalign.cli._terminal import again, print_out, with_confirmed
+from raxalign.cli._terminal import again, print_out, results_stream, with_confirmed
 from raxalign.printing import are, counted, printable, why_lost
 from raxalign.printing import to_stderr as tell
 
@@ -235,18 +234,19 @@ def _show_changes(texts: Iterable[str]) -> None:
     """Show texts as they come, while somebody reads them: on a terminal one in place of the other,
     elsewhere those that differ from the one before.
     """
-    read = takewhile(lambda _: not why_lost(sys.stdout), texts)
-    if not sys.stdout.isatty():
+    read = takewhile(lambda _: not why_lost(results_stream()), texts)
+    if not results_stream().isatty():
         shown = ""
         for text in read:
             if text != shown:
                 print_out(text)
             shown = text
         return
+    from rich.console import Console
     from rich.live import Live
     from rich.text import Text
 
-    with Live(auto_refresh=False) as live:
+    with Live(console=Console(file=results_stream()), auto_refresh=False) as live:
         for text in read:
             live.update(Text(printable(text)), refresh=True)
 

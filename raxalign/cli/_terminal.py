@@ -7,10 +7,11 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from raxalign.cli import _options as opt
 from raxalign.printing import lasting, printable, to_stderr, why_lost
@@ -69,17 +70,38 @@ def print_parts(parts: Iterable[str]) -> None:
     made. Where stdout cannot be written (its reader has gone: `| head`) the rest is not made.
     """
     for part in parts:
-        sys.stdout.write(printable(part))
-        if why_lost(sys.stdout):
+        results_stream().write(printable(part))
+        if why_lost(results_stream()):
             return
-    sys.stdout.flush()
+    results_stream().flush()
+
+
+_stdout: list[TextIO] = []
+
+
+def results_stream() -> TextIO:
+    """Return the stream of results: stdout as it was when the command began."""
+    return _stdout[-1] if _stdout else sys.stdout
+
+
+@contextmanager
+def alone_on_stdout() -> Iterator[None]:
+    """Let a command print its results alone to stdout: what plug-ins and libraries print there goes
+    to stderr.
+    """
+    _stdout.append(sys.stdout)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _stdout.pop()
 
 
 def width() -> int | None:
     """Return the columns of the terminal; None where there is none, so that every line of a table
     stays one line. `COLUMNS` in the environment has precedence.
     """
-    if sys.stdout.isatty() or "COLUMNS" in os.environ:
+    if results_stream().isatty() or "COLUMNS" in os.environ:
         return max(shutil.get_terminal_size().columns, _NARROWEST)
     return None
 

@@ -9,7 +9,6 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from raxalign.catalog import PluginFault
 from raxalign.corpora.base import CorpusInputs
 from raxalign.corpora.readers.dictionary import DictionaryFile
 from raxalign.corpora.text.bitext import (
@@ -275,12 +274,11 @@ def _make_aligned(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, An
     )
     method = stage.plugin()
     if stage.task is not None:
-        found = _align_with_task(shop, stage, encoder, inputs, folder)
+        aligned = _align_with_task(shop, stage, encoder, inputs, folder)
     else:
-        found = method.align(encoder, inputs, shop.runtime_for(stage))
-    aligned = PluginFault.returned(method, "align", found, AlignedEncoder)
+        aligned = method.align(encoder, inputs, shop.runtime_for(stage))
     aligned = aligned.joined(fits.values(), stage.languages) if fits else aligned
-    aligned.refuse_unsound(method, stage.maker)
+    aligned.refuse_unsound(method, stage.maker, (*stage.languages, inputs.pivot))
     if shop.runtime.rank == 0:
         aligned.save(folder)
     return dict(aligned.notes)

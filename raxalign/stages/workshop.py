@@ -6,7 +6,6 @@ The functions that make stages work with it: other stages, encoders, and the run
 from __future__ import annotations
 
 import inspect
-import math
 import tempfile
 import time
 from collections.abc import Callable, Container, Iterator, Mapping
@@ -397,12 +396,14 @@ class Workshop:
         with self.reading(stage):
             aligned, inputs = self.aligned(stage.inputs["aligned"]), self.task_inputs(stage)
             with Caveats.collecting() as found:
-                result = plugin.evaluate(aligned, stage.languages, inputs, runtime, trained)
-        outcome = PluginFault.returned(plugin, "evaluate", result, Outcome)
+                given = (aligned, stage.languages, inputs, runtime, trained)
+                outcome: Outcome = plugin.evaluate(*given)
+        if inspect.getsourcefile(type(plugin)) in Catalog.outside():
+            self._aligned.clear()  # it may have changed the encoder, which the next task reads
         _refuse_impossible(stage, outcome)
         record = {
             **_identity(stage, task, encoder),
-            "scores": [vars(score) for score in outcome.scores],
+            "scores": [{**vars(score), "value": float(score.value)} for score in outcome.scores],
             **_unseen(stage, outcome),
             "notes": {
                 **outcome.notes,
@@ -548,21 +549,22 @@ def _unseen(stage: Stage, outcome: Outcome) -> dict[str, list[str]]:
 
 
 def _refuse_impossible(stage: Stage, outcome: Outcome) -> None:
-    """Raise `PluginFault` for a score that its metric cannot have, by what the task declares."""
+    """Raise `PluginFault` for a score that its metric cannot have, by what the task declares, and
+    of a task from outside for what no reader of results would find.
+    """
     task = type(stage.plugin())
+    file, faults = inspect.getsourcefile(task) or task.__module__, list[str]()
     for score in outcome.scores:
         declared = Measured.find(task.metrics, score.metric)
-        fault = declared.fault(score.value, mean=score.lang in MEANS) if declared else ""
-        if inspect.getsourcefile(task) in Catalog.outside() and not math.isfinite(score.value):
-            fault = f"is {score.value}, which is not a result"  # the ledger refuses others'
-        if fault:
-            raise PluginFault(
-                inspect.getsourcefile(task) or task.__module__,
-                f"task {Catalog.name_of(stage.maker)}: {score.metric} of {score.lang}"
-                f" ({score.split}) {fault}",
-                line=inspect.getsourcelines(task)[1],
-                remedy="Correct the score, or its unit or range in the task's `metrics`",
-            )
+        if declared and (fault := declared.fault(score.value, mean=score.lang in MEANS)):
+            remedy = "Correct the score, or its unit or range in the task's `metrics`"
+            faults.append(f"{score} {fault}. {remedy}")
+    if file in Catalog.outside():
+        labels = labels_with((*stage.languages, str(stage.params["pivot"])), ())
+        faults += outcome.faults({*labels, *MEANS}, stage.plugin().main_metric)
+    if faults:
+        told = f"task {Catalog.name_of(stage.maker)}: {faults[0]}"
+        raise PluginFault(file, told, line=inspect.getsourcelines(task)[1])
 
 
 def _identity(stage: Stage, task: str, encoder: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ What a task is to a feature of the plan it says by one value: `TaskNeeds`, `Read
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -114,16 +115,19 @@ class Score:
     split: str
     value: float
 
+    def __str__(self) -> str:
+        return f"{self.metric} of {self.lang} ({self.split})"
+
 
 @dataclass(frozen=True)
 class Outcome:
     """What an evaluation found: all scores, per-example predictions (one table, with columns
-    `lang`, `split` and the task's own), and notes for the record (counts, the epoch that was
-    selected, what was dropped).
+    `lang`, `split` and the task's own; None: there are none, and nothing has an interval), and
+    notes for the record (counts, the epoch that was selected, what was dropped).
     """
 
     scores: Sequence[Score]
-    predictions: pa.Table
+    predictions: pa.Table | None
     notes: Mapping[str, object] = field(default_factory=dict)
 
     @classmethod
@@ -140,6 +144,25 @@ class Outcome:
             scores += [Score(lang, name, split, value) for name, value in values.items()]
             tables.append(pa.table({"lang": [lang] * n, "split": [split] * n, **columns}))
         return cls(scores, pa.concat_tables(tables))
+
+    def faults(self, labels: Collection[str], main_metric: str) -> Iterator[str]:
+        """Yield what no reader of results would find, or could tell apart: `labels` are those of
+        the languages, their pairs and means.
+        """
+        seen = set[str]()
+        for score in self.scores:
+            if not math.isfinite(score.value):
+                yield f"{score} is {score.value}, which is not a result"
+            if str(score) in seen:
+                yield f"{score} is there twice"
+            if score.lang not in labels or score.split not in ("dev", "test"):
+                yield f"{score} is not of a language of the evaluation on dev or test"
+            seen.add(str(score))
+        if not any((score.metric, score.split) == (main_metric, "test") for score in self.scores):
+            yield f"its main metric {main_metric} has no value on test"
+        table = self.predictions
+        if table is not None and not {"lang", "split"} <= {*table.column_names}:
+            yield "its predictions lack the columns lang and split"
 
 
 def means(

@@ -1,5 +1,7 @@
 """An encoder and its transforms, which are used only with finite numbers in its shapes."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -7,6 +9,7 @@ from raxalign.catalog import PluginFile, catalog
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.transforms import Affine, Transform, Unit
 from raxalign.errors import DataError, RaxalignError
+from raxalign.methods.base import Effect
 
 H = 32
 SENTENCES = [["the", "playing", "dogs"], ["a", "\u00ad", "cat"], ["der"]]
@@ -196,10 +199,14 @@ class Shift(rx.Method):
 """
 
 
+FITTED = SimpleNamespace(effect=Effect)
+TRAINED = SimpleNamespace(effect=lambda: Effect(weights=True))
+
+
 def refused(encoder, step):
     aligned = AlignedEncoder(encoder, (Transform("de", 1, steps=(step,)),))
     with pytest.raises(RaxalignError) as caught:
-        aligned.refuse_unsound(object(), "shifting")
+        aligned.refuse_unsound(FITTED, "shifting", ("de", "en"))
     return str(caught.value)
 
 
@@ -210,15 +217,26 @@ def test_a_transform_with_other_shapes_or_without_numbers_is_named(encoder):
     assert found.startswith("method shifting: align returned the transform of de at layer 1 with a")
     assert "center that has NaN or infinite values. Look for a division by zero" in found
     fine = Affine(torch.zeros(1, 32), torch.eye(32), torch.tensor(0.5))
-    AlignedEncoder(encoder, (Transform("de", 1, steps=(fine,)),)).refuse_unsound(object(), "x")
+    AlignedEncoder(encoder, (Transform("de", 1, steps=(fine,)),)).refuse_unsound(
+        FITTED, "x", ["de"]
+    )
+
+
+def test_a_transform_of_another_language_or_weights_that_are_not_declared_are_named(encoder):
+    with pytest.raises(RaxalignError, match="transform of de at layer 1, and the languages are fr"):
+        AlignedEncoder(encoder, (Transform("de", 1),)).refuse_unsound(FITTED, "x", ["fr"])
+    with pytest.raises(RaxalignError, match=r"weights that did not change .* Effect\(weights=True"):
+        AlignedEncoder(encoder).refuse_unsound(TRAINED, "x", ["fr"])
+    with pytest.raises(RaxalignError, match=r"changed weights .* Effect\(weights=False"):
+        AlignedEncoder(encoder, weights_changed=True).refuse_unsound(FITTED, "x", ["fr"])
 
 
 def test_weights_that_are_not_numbers_are_named(encoder):
-    AlignedEncoder(encoder, weights_changed=True).refuse_unsound(object(), "trained")
+    AlignedEncoder(encoder, weights_changed=True).refuse_unsound(TRAINED, "trained", ["de"])
     with torch.no_grad():
         encoder.model.get_input_embeddings().weight[0, 0] = torch.inf
     with pytest.raises(RaxalignError, match=r"whose weights bert\.embeddings\.word_embeddings"):
-        AlignedEncoder(encoder, weights_changed=True).refuse_unsound(object(), "trained")
+        AlignedEncoder(encoder, weights_changed=True).refuse_unsound(TRAINED, "trained", ["de"])
 
 
 def test_a_plug_in_is_named_by_its_file_and_line(encoder, tmp_path):
@@ -229,4 +247,4 @@ def test_a_plug_in_is_named_by_its_file_and_line(encoder, tmp_path):
     with PluginFile.visible([PluginFile.open(tmp_path / "shifting.py")]):
         kind = catalog("methods")["shifting"]
         with pytest.raises(RaxalignError, match=wanted):
-            aligned.refuse_unsound(kind(kind.Params()), "shifting")
+            aligned.refuse_unsound(kind(kind.Params()), "shifting", ("de", "en"))

@@ -127,6 +127,46 @@ def test_what_is_not_a_number_or_has_other_shapes_names_the_addition_and_its_fil
         run_page(grid)
 
 
+TWICE = """
+def _of(*given):
+    found = rx.Outcome.of(*given)
+    return rx.Outcome([*found.scores] * 2, found.predictions)
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ('{inputs.pivot}", "test"', '{inputs.pivot}", "tset"', r"de-en \(tset\) is not of a lang"),
+        ('found[f"{lang}-', 'found[f"no-', r"distance of no-en \(test\) is not of a language of"),
+        ("return rx.Outcome.of(found, ", "return _of(found, ", "distance of de-en .* there twice"),
+        ('main_metric = "distance"', 'main_metric = "other"', "main metric other has no value on"),
+    ],
+)
+def test_scores_that_no_reader_of_results_would_find_are_refused(before, after, message, tmp_path):
+    more = ("import raxalign as rx\n", f"import raxalign as rx\n{TWICE}")
+    other = ("    metrics = (", '    metrics = (rx.Measured("other", "Another."), ')
+    with pytest.raises(PluginFault, match=rf"gap\.py:\d+: task gap: .*{message}"):
+        run_page(write_changed(tmp_path, "gap.py", more, other, (before, after)))
+
+
+def test_a_task_that_changes_the_encoder_changes_no_result_of_another(tmp_path):
+    function = "def _count(encoder):\n    encoder.times = getattr(encoder, 'times', 0) + 1\n"
+    changes = (
+        ("import raxalign as rx\n", f"import raxalign as rx\n\n\n{function}"),
+        ("    accepts =", "    class Params(rx.Params):\n        turn: int = 1\n\n    accepts ="),
+        ("aligned.toward(lang)\n", "aligned.toward(lang)\n            _count(view.encoder)\n"),
+        ("(src - tgt)", "((src - tgt) * view.encoder.times)"),
+    )
+    grid = write_changed(tmp_path, "gap.py", *changes)
+    again = "tasks:\n  again: {kind: gap, turn: 2}\n"
+    grid.write_text(grid.read_text(encoding="utf-8").replace("tasks:\n", again))
+    found = [row for row in run_page(grid).found if row["metric"] == "distance"]
+    values = {(row["task"], str(row["params"]), row["lang"]): row["value"] for row in found}
+    assert {task for task, _, _ in values} == {"gap", "again"}
+    assert all(value == values["gap", *rest] for (_, *rest), value in values.items())
+
+
 def test_a_method_changes_the_results_by_what_it_does(ran):
     assert ran.values("distance") == pytest.approx({None: 1.0, 0.5: 0.5, 1.0: 0.0})
 

@@ -6,7 +6,7 @@ import inspect
 import json
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -209,11 +209,12 @@ class AlignedEncoder:
                 states_FH = _where_spoken(transform, states_FH, langs_F, packed.languages)
         return states_FH
 
-    def refuse_unsound(self, method: Any, kind: str) -> None:
-        """Raise where this, as a method of some kind returned it, has numbers or shapes that cannot
-        be used: `PluginFault` with file and line for one from outside, else `RaxalignError`.
+    def refuse_unsound(self, method: Any, kind: str, languages: Collection[str]) -> None:
+        """Raise where this, as a method of some kind returned it, has numbers, shapes or languages
+        that cannot be used, or changed weights that the method does not declare, or the other way
+        round: `PluginFault` with file and line for one from outside, else `RaxalignError`.
         """
-        found = next(_faults(self), None)
+        found = next(_faults(self, method.effect(), languages), None)
         if found is None:
             return
         text, remedy = f"method {Catalog.name_of(kind)}: align returned {found[0]}", found[1]
@@ -415,11 +416,22 @@ def _unpacked(
     )
 
 
-def _faults(aligned: AlignedEncoder) -> Iterator[tuple[str, str]]:
+def _faults(
+    aligned: AlignedEncoder, effect: Any, languages: Collection[str]
+) -> Iterator[tuple[str, str]]:
     """What is wrong, each with a remedy."""
     hidden = aligned.encoder.hidden_size
+    if aligned.weights_changed != effect.weights:
+        which = "changed weights" if aligned.weights_changed else "weights that did not change"
+        told = f"{which} (`weights_changed`), and `effect` says Effect(weights={effect.weights})"
+        yield told, "What trains the encoder says so in both places"
     for transform in aligned.transforms:
         of = f"the transform of {transform.lang} at layer {transform.layer}"
+        if transform.lang not in languages:
+            yield (
+                f"{of}, and the languages are {', '.join(languages)}",
+                "Others are read by nothing",
+            )
         for step in transform.steps:
             for part in Affine.PARTS if isinstance(step, Affine) else ():
                 value = getattr(step, part)

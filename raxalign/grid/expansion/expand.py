@@ -18,7 +18,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from raxalign.analysis.cells import MEANS
-from raxalign.catalog import PluginFault, catalog
+from raxalign.catalog import catalog
 from raxalign.errors import Fault, GridError
 from raxalign.grid.expansion.data import SharedStages
 from raxalign.grid.expansion.identity import Identity
@@ -31,7 +31,7 @@ from raxalign.grid.stage import Stage
 from raxalign.grid.study import Asked, SearchMetric, Study, Suggestion
 from raxalign.grid.trial import Point, Searched, Trial, Untouched
 from raxalign.measured import Measured
-from raxalign.methods.base import Method, Needs
+from raxalign.methods.base import Method
 from raxalign.options.axes import Axis
 from raxalign.options.params import BaseParams
 from raxalign.printing import are, counted
@@ -324,7 +324,6 @@ class _Expansion:
         """Yield the trials of one value of a method's params, at (languages, sentences, seed)."""
         name, head = spec.name, self.heads[encoder.name]
         method: Method = catalog("methods")[spec.kind](params)
-        PluginFault.returned(method, "needs", method.needs(), Needs)
         family: str = catalog("encoders")[encoder.kind].family
         canonical, shown = method.canonical(), method.shown()
         untouched: Mapping[str, Untouched] | None = None

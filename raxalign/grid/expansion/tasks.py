@@ -8,7 +8,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
-from raxalign.catalog import PluginFault, catalog
+from raxalign.catalog import catalog
 from raxalign.encoders.models.vectors import Pooling
 from raxalign.errors import Fault, GridError, RaxalignError
 from raxalign.grid.expansion.data import SharedStages
@@ -38,8 +38,6 @@ class TaskStages:
     def __post_init__(self) -> None:
         """Make the tasks once, and check what only the whole grid shows."""
         self._tasks = [(spec, spec.plugin()) for spec in self.grid.tasks]
-        for _, task in self._tasks:
-            PluginFault.returned(task, "needs", task.needs(), TaskNeeds)
         faults = [fault for spec, task in self._tasks for fault in self._faults(spec, task)]
         if faults:
             raise GridError(self.grid.path, faults)
