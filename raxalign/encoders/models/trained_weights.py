@@ -229,6 +229,19 @@ def frozen_copy(model: Any) -> Any:
     return copy.deepcopy(model, held).eval().requires_grad_(requires_grad=False)
 
 
+def frozen_twin(encoder: TransformerEncoder) -> TransformerEncoder:
+    """Return an encoder whose model is a `frozen_copy` of this one's. In `bf16` what linear layers
+    have of their own is rounded once, and not in each pass: products are the same.
+    """
+    twin = encoder.with_model(frozen_copy(encoder.model))
+    twin.packs = encoder.can_pack()
+    if twin.precision == "bf16":
+        from raxalign.encoders.models.held_base import round_weights
+
+        round_weights(twin.model.base_model, kept=list(encoder.model.parameters()))
+    return twin
+
+
 def weight_changes(model: Any) -> list[torch.Tensor]:
     """Return what a model's adapters add to each of their weights, (out, in) with gradient."""
     return [part.get_delta_weight(_ADAPTER) for part in _adapted_parts(model)]
