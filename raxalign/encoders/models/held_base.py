@@ -6,7 +6,7 @@ precise as `run.precision` says. Those that are trained are rounded to it for pr
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -64,16 +64,6 @@ def hold(model: Any, *, exactly: bool = False) -> None:
     model.requires_grad_(requires_grad=False)
 
 
-def round_weights(model: nn.Module, kept: Collection[nn.Parameter]) -> None:
-    """Hold what linear layers have in bfloat16 from now on, except the parameters `kept`: for a
-    model that nothing trains, and whose products autocast would round at each pass.
-    """
-    others = {id(parameter) for parameter in kept}
-    for part, name, weight in _linear(model).values():
-        if id(weight) not in others:
-            setattr(part, name, nn.Parameter(weight.to(torch.bfloat16), requires_grad=False))
-
-
 def run_rounded(model: nn.Module, inputs: Mapping[str, Any]) -> Any:
     """Return ``model(**inputs)`` within a block of autocast to bfloat16, which would round each
     trained weight of a linear layer by an operation of its own, and widen each gradient by another:
@@ -82,24 +72,19 @@ def run_rounded(model: nn.Module, inputs: Mapping[str, Any]) -> Any:
     The values are those of autocast, and so is the memory: it keeps what it rounds of trained
     weights until the block ends, and rounds others anew for each product.
     """
-    trained = {place: w for place, (_, _, w) in _linear(model).items() if w.requires_grad}
+    trained = {
+        f"{place}.{name}": weight
+        for place, part in model.named_modules()
+        if isinstance(part, nn.Linear)
+        for name, weight in part.named_parameters(recurse=False)
+        if weight.requires_grad and weight.dtype == torch.float32
+    }
     weights = list(dict.fromkeys(trained.values()))  # layers that share a weight share its copy
     if not weights:
         return model(**inputs)
     rounded = dict(zip(weights, _Rounded.apply(*weights), strict=True))  # type: ignore[no-untyped-call]
     given = {place: rounded[weight] for place, weight in trained.items()}
     return functional_call(model, given, kwargs=dict(inputs), tie_weights=False)
-
-
-def _linear(model: nn.Module) -> dict[str, tuple[nn.Module, str, nn.Parameter]]:
-    """Return the owner and the name of all parameters of linear layers in float32, by place."""
-    return {
-        f"{place}.{name}": (part, name, weight)
-        for place, part in model.named_modules()
-        if isinstance(part, nn.Linear)
-        for name, weight in part.named_parameters(recurse=False)
-        if weight.dtype == torch.float32
-    }
 
 
 class _Rounded(torch.autograd.Function):

@@ -234,11 +234,13 @@ def frozen_twin(encoder: TransformerEncoder) -> TransformerEncoder:
     have of their own is rounded once, and not in each pass: products are the same.
     """
     twin = encoder.with_model(frozen_copy(encoder.model))
-    twin.packs = encoder.can_pack()
-    if twin.precision == "bf16":
-        from raxalign.encoders.models.held_base import round_weights
-
-        round_weights(twin.model.base_model, kept=list(encoder.model.parameters()))
+    twin.packs, shared = encoder.can_pack(), {id(p) for p in encoder.model.parameters()}
+    for part in twin.model.base_model.modules() if twin.precision == "bf16" else ():
+        if isinstance(part, torch.nn.Linear):
+            for name, weight in list(part.named_parameters(recurse=False)):
+                if id(weight) not in shared:
+                    rounded = weight.to(torch.bfloat16)
+                    setattr(part, name, torch.nn.Parameter(rounded, requires_grad=False))
     return twin
 
 
