@@ -13,7 +13,7 @@ from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import sentence_chunks
 from raxalign.encoders.models.pieces import Pieces, token_batches
 from raxalign.encoders.models.rows import Sentences
-from raxalign.encoders.models.trained_weights import frozen_twin
+from raxalign.encoders.models.trained_weights import frozen_copy
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.encoders.models.vectors import Layer, SentencePooling, parse_layers
 from raxalign.encoders.transformer import Transformer
@@ -156,7 +156,8 @@ class Teacher:
 
     def frozen(self) -> Teacher:
         """Return the same with weights of its own, which stay as they are now."""
-        return replace(self, encoder=frozen_twin(self.encoder))
+        model = frozen_copy(self.encoder.model, rounded=self.encoder.precision == "bf16")
+        return replace(self, encoder=self.encoder.with_model(model))
 
     def vectors(self, rows: np.ndarray) -> torch.Tensor:
         """Return the vectors of some sentences, (N, H), without gradient and without dropout."""

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from raxalign.arrays import offsets_of
 from raxalign.encoders.models.rows import Packed
-from raxalign.encoders.models.trained_weights import frozen_twin
+from raxalign.encoders.models.trained_weights import frozen_copy
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Layers, Pooling, Spans, parse_layers
 from raxalign.lazy import np, torch
@@ -164,7 +164,8 @@ class Finetune(TrainedMethod[Bitexts]):
 
     def objective(self, encoder: TransformerEncoder, rows: Bitexts, seed: int) -> Alignment:  # noqa: ARG002
         """Return the distances of linked words, and of words from those of a frozen twin."""
-        return Alignment(encoder, frozen_twin(encoder), rows, self.resolved())
+        model = frozen_copy(encoder.model, rounded=encoder.precision == "bf16")
+        return Alignment(encoder, encoder.with_model(model), rows, self.resolved())
 
 
 def alignment_loss(

@@ -221,27 +221,20 @@ def target_layers(model: Any) -> list[str]:
     return found
 
 
-def frozen_copy(model: Any) -> Any:
+def frozen_copy(model: Any, *, rounded: bool = False) -> Any:
     """Return a copy of a model in eval mode, which stays as the model is now. It shares the
-    parameters that are not trained, so that it takes memory for the trained ones alone.
+    parameters that are not trained, so that it takes memory for the trained ones alone. Of these it
+    holds linear layers `rounded` to bfloat16, as autocast to it would round them in each pass.
     """
     held = {id(p): p for p in model.parameters() if not p.requires_grad}
-    return copy.deepcopy(model, held).eval().requires_grad_(requires_grad=False)
-
-
-def frozen_twin(encoder: TransformerEncoder) -> TransformerEncoder:
-    """Return an encoder whose model is a `frozen_copy` of this one's. In `bf16` what linear layers
-    have of their own is rounded once, and not in each pass: products are the same.
-    """
-    twin = encoder.with_model(frozen_copy(encoder.model))
-    twin.packs, shared = encoder.can_pack(), {id(p) for p in encoder.model.parameters()}
-    for part in twin.model.base_model.modules() if twin.precision == "bf16" else ():
+    copied = copy.deepcopy(model, held).eval().requires_grad_(requires_grad=False)
+    for part in copied.base_model.modules() if rounded else ():
         if isinstance(part, torch.nn.Linear):
             for name, weight in list(part.named_parameters(recurse=False)):
-                if id(weight) not in shared:
-                    rounded = weight.to(torch.bfloat16)
-                    setattr(part, name, torch.nn.Parameter(rounded, requires_grad=False))
-    return twin
+                if id(weight) not in held:
+                    narrow = weight.to(torch.bfloat16)
+                    setattr(part, name, torch.nn.Parameter(narrow, requires_grad=False))
+    return copied
 
 
 def weight_changes(model: Any) -> list[torch.Tensor]:

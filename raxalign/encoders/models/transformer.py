@@ -101,8 +101,11 @@ class TransformerEncoder(Encoder):
         return encoder
 
     def with_model(self, model: Any) -> TransformerEncoder:
-        """Return an encoder like this one with another model, such as a frozen copy."""
+        """Return an encoder like this one with another model, such as a frozen copy, whose rows may
+        be packed where those of this one may.
+        """
         made = TransformerEncoder(model, self.tokenizer, self.device, self.precision)
+        made.packs = self.can_pack()
         made.compiled, made.base_precision = self.compiled, self.base_precision
         return made
 
