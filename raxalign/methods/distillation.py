@@ -156,7 +156,7 @@ class Teacher:
 
     def frozen(self) -> Teacher:
         """Return the same with weights of its own, which stay as they are now."""
-        model = frozen_copy(self.encoder.model)
+        model = frozen_copy(self.encoder.model, rounded=self.encoder.precision == "bf16")
         return replace(self, encoder=self.encoder.with_model(model))
 
     def vectors(self, rows: np.ndarray) -> torch.Tensor:

@@ -164,7 +164,7 @@ class Finetune(TrainedMethod[Bitexts]):
 
     def objective(self, encoder: TransformerEncoder, rows: Bitexts, seed: int) -> Alignment:  # noqa: ARG002
         """Return the distances of linked words, and of words from those of a frozen twin."""
-        model = frozen_copy(encoder.model)
+        model = frozen_copy(encoder.model, rounded=encoder.precision == "bf16")
         return Alignment(encoder, encoder.with_model(model), rows, self.resolved())
 
 

@@ -12,11 +12,13 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from contextvars import ContextVar
+from dataclasses import dataclass, is_dataclass
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
+from raxalign.arrays import offsets_of
 from raxalign.errors import DependencyError, ResourceError
 from raxalign.lazy import np, torch
 from raxalign.options.run import BasePrecision, Precision
@@ -110,11 +112,55 @@ def on_device(
     A plain copy to a GPU waits until the GPU has done all that it was given before. This one is
     from pinned memory and takes its turn in the queue, so that the host goes on at once.
     """
+    if (copied := _COPIED.get({}).get(id(values))) is not None:
+        return copied if dtype is None else copied.to(dtype)
     tensor = torch.from_numpy(values) if isinstance(values, np.ndarray) else values
     tensor = tensor if dtype is None else tensor.to(dtype)
     if torch.device(device).type != "cuda":
         return tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)
+
+
+_COPIED: ContextVar[Mapping[int, torch.Tensor]] = ContextVar("_COPIED")
+"""What `copied_at_once` has copied, by the identity of the array of the host."""
+
+
+@contextmanager
+def copied_at_once(part: Any, device: torch.device | str) -> Iterator[None]:
+    """Copy all arrays of a part (an array, or a tuple or dataclass of parts) to a GPU at once, and
+    let `on_device` return these copies within the block. On the CPU nothing is copied.
+    """
+    copies = {} if torch.device(device).type == "cpu" else _copies([*_arrays(part)], device)
+    token = _COPIED.set(copies)
+    try:
+        yield
+    finally:
+        _COPIED.reset(token)
+
+
+def _copies(arrays: Sequence[np.ndarray], device: torch.device | str) -> Mapping[int, torch.Tensor]:
+    """Return tensors on a device by the identity of their arrays, by one copy of all bytes."""
+    *starts, size = offsets_of([-(-array.nbytes // _ALIGNED) * _ALIGNED for array in arrays])
+    laid_out = np.empty(size, np.uint8)
+    for start, array in zip(starts, arrays, strict=True):
+        laid_out[start : start + array.nbytes] = np.frombuffer(array.tobytes(), np.uint8)
+    whole, copies = on_device(laid_out, device), {}
+    for start, array in zip(starts, arrays, strict=True):
+        dtype = torch.from_numpy(np.empty(0, array.dtype)).dtype
+        own = whole[start : start + array.nbytes].view(dtype)
+        copies[id(array)] = own.view(array.shape)
+    return copies
+
+
+_ALIGNED = 64  # bytes: any kernel can read what begins there
+
+
+def _arrays(part: Any) -> Iterator[np.ndarray]:
+    if isinstance(part, np.ndarray) and part.dtype.kind in "bif":
+        yield part
+    elif isinstance(part, tuple) or is_dataclass(part):
+        for inner in part if isinstance(part, tuple) else vars(part).values():
+            yield from _arrays(inner)
 
 
 @dataclass

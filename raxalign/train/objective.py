@@ -18,6 +18,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 from raxalign.errors import RaxalignError, TrainingDiverged
 from raxalign.lazy import np, torch
 from raxalign.train.chance import Stream, mix
+from raxalign.train.devices import copied_at_once
 from raxalign.train.group import add_up, shared, sum_gradients
 from raxalign.train.options import TrainSettings
 
@@ -288,7 +289,8 @@ class HostSided(Objective, Generic[BatchT, PartT]):
     @abstractmethod
     def host_part(self, step: Step, batch: BatchT, positions: np.ndarray) -> PartT:
         """Return what the device is given for one micro-batch, the rows ``step.rows[positions]``;
-        `batch` is what `host_batch` returned.
+        `batch` is what `host_batch` returned. All its arrays are copied to a GPU
+        (`copied_at_once`).
         """
 
     @abstractmethod
@@ -308,8 +310,11 @@ class HostSided(Objective, Generic[BatchT, PartT]):
     def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
         """Return the contribution of a micro-batch, from what was prepared or is made now."""
         if step.prepared is None:
-            return self.device_loss(step, self.host_part(step, self.host, positions))
-        return self.device_loss(step, step.prepared.parts[int(positions[0])])
+            part = self.host_part(step, self.host, positions)
+        else:
+            part = step.prepared.parts[int(positions[0])]
+        with copied_at_once(part, next(self.module.parameters()).device):
+            return self.device_loss(step, part)
 
 
 MICRO = 64

@@ -221,12 +221,20 @@ def target_layers(model: Any) -> list[str]:
     return found
 
 
-def frozen_copy(model: Any) -> Any:
+def frozen_copy(model: Any, *, rounded: bool = False) -> Any:
     """Return a copy of a model in eval mode, which stays as the model is now. It shares the
-    parameters that are not trained, so that it takes memory for the trained ones alone.
+    parameters that are not trained, so that it takes memory for the trained ones alone. Of these it
+    holds linear layers `rounded` to bfloat16, as autocast to it would round them in each pass.
     """
     held = {id(p): p for p in model.parameters() if not p.requires_grad}
-    return copy.deepcopy(model, held).eval().requires_grad_(requires_grad=False)
+    copied = copy.deepcopy(model, held).eval().requires_grad_(requires_grad=False)
+    for part in copied.base_model.modules() if rounded else ():
+        if isinstance(part, torch.nn.Linear):
+            for name, weight in list(part.named_parameters(recurse=False)):
+                if id(weight) not in held:
+                    narrow = weight.to(torch.bfloat16)
+                    setattr(part, name, torch.nn.Parameter(narrow, requires_grad=False))
+    return copied
 
 
 def weight_changes(model: Any) -> list[torch.Tensor]:

@@ -101,8 +101,11 @@ class TransformerEncoder(Encoder):
         return encoder
 
     def with_model(self, model: Any) -> TransformerEncoder:
-        """Return an encoder like this one with another model, such as a frozen copy."""
+        """Return an encoder like this one with another model, such as a frozen copy, whose rows may
+        be packed where those of this one may.
+        """
         made = TransformerEncoder(model, self.tokenizer, self.device, self.precision)
+        made.packs = self.can_pack()
         made.compiled, made.base_precision = self.compiled, self.base_precision
         return made
 
@@ -201,10 +204,20 @@ class TransformerEncoder(Encoder):
             self.arithmetic(),
             Blocks.of(self.model.base_model).watched(max(top, 1), states, edits or {}, batch),
         ):
-            output = self.model.base_model(**inputs)
+            output = self.run(inputs)
         if top == self.n_layers:
             states[top] = output.last_hidden_state
         return tuple(map(self.widened, states[: top + 1]))
+
+    def run(self, inputs: Mapping[str, Any]) -> Any:
+        """Return what the base model makes of its inputs, within a block of `arithmetic`. Compiled
+        blocks round weights inside their graphs.
+        """
+        if self.precision != "bf16" or self.compiled:
+            return self.model.base_model(**inputs)
+        from raxalign.encoders.models.held_base import run_rounded
+
+        return run_rounded(self.model.base_model, inputs)
 
     def can_pack(self) -> bool:
         """Return whether sentences may share a row, which a probe finds at the first call."""
@@ -344,22 +357,22 @@ def _packed_states(
     """The hidden states (B, T, H) of some layers, in which a piece sees its sentence alone. Whether
     the encoder can do this is what a probe of it finds.
     """
-    base, top, device = encoder.model.base_model, encoder.n_layers, encoder.device
+    top, device = encoder.n_layers, encoder.device
     inputs = {
         "input_ids": on_device(packed.ids_BT, device),
         "attention_mask": _mask(encoder, on_device(packed.sentences_BT, device)),
     }
     if encoder.inputs.has_positions:
-        first = encoder.inputs.first_position
-        inputs["position_ids"] = on_device(packed.positions_BT, device) + first
+        positions_BT, first = on_device(packed.positions_BT, device), encoder.inputs.first_position
+        inputs["position_ids"] = positions_BT + first if first else positions_BT
     if (segments_BT := _segments(encoder, packed)) is not None:
         inputs["token_type_ids"] = segments_BT
     if layers == (top,):
-        return [base(**inputs).last_hidden_state]
+        return [encoder.run(inputs).last_hidden_state]
     # Hooks of transformers' own `output_hidden_states` would stay, and torch.compile stops at them.
     states: list[torch.Tensor] = []
-    with Blocks.of(base).watched(max(1, *layers), states, {}, None):
-        output = base(**inputs)
+    with Blocks.of(encoder.model.base_model).watched(max(1, *layers), states, {}, None):
+        output = encoder.run(inputs)
     if top in layers:
         states[top] = output.last_hidden_state
     return [states[layer] for layer in layers]

@@ -254,6 +254,18 @@ class LinearTagger(Tagger, FineTuned):
         return np.split(labels, np.cumsum(rows.counts_S)[:-1])
 
 
+@dataclass(frozen=True)
+class FeatureRows:
+    """Features of the pieces of sentences (B, T, H), the number of pieces of each, and for each of
+    its words the first piece, and whether there is one (B, W).
+    """
+
+    vectors_BTH: torch.Tensor
+    lengths_B: torch.Tensor
+    index_BW: np.ndarray
+    mask_BW: np.ndarray
+
+
 class BilstmCrf(Tagger):
     """Labels from a BiLSTM over all pieces and a CRF over the words' first pieces; the encoder
     below is frozen and not part of the module.
@@ -291,35 +303,35 @@ class BilstmCrf(Tagger):
         """Return the words of the pieces, and the features of these."""
         return Placed.of(rows, extract(self.aligned, rows, self.layers))
 
-    def _states(self, placed: Placed, chosen: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
-        """States of the words (B, W, 2 hidden) and which of them there are (B, W)."""
+    def lay_out(self, placed: Placed, chosen: np.ndarray) -> FeatureRows:
+        """Return the features of the sentences `chosen` as the tagger reads them."""
         assert placed.features is not None
-        vectors_BTH, lengths = placed.features.padded(chosen)
-        dtype = next(self.lstm.parameters()).dtype
-        inputs = self.input_dropout(on_device(vectors_BTH.to(dtype), self.aligned.device))
-        packed = nn.utils.rnn.pack_padded_sequence(
-            inputs, lengths, batch_first=True, enforce_sorted=False
-        )
-        states_BTH = nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True)[0]
+        vectors_BTH, lengths_B = placed.features.padded(chosen)
         counts = np.array([len(placed.firsts[i]) for i in chosen])
         mask_BW = np.arange(max(counts.max(), 1)) < counts[:, None]
         index_BW = np.zeros(mask_BW.shape, dtype=np.int64)
         index_BW[mask_BW] = np.concatenate([placed.firsts[i] for i in chosen])
-        device = states_BTH.device
-        gather = on_device(index_BW, device)[..., None].expand(-1, -1, states_BTH.shape[-1])
+        return FeatureRows(vectors_BTH, lengths_B, index_BW, mask_BW)
+
+    def _states(self, rows: FeatureRows) -> tuple[torch.Tensor, torch.Tensor]:
+        """States of the words (B, W, 2 hidden) and which of them there are (B, W)."""
+        dtype, device = next(self.lstm.parameters()).dtype, self.aligned.device
+        inputs = self.input_dropout(on_device(rows.vectors_BTH.to(dtype), device))
+        packed = nn.utils.rnn.pack_padded_sequence(
+            inputs, rows.lengths_B, batch_first=True, enforce_sorted=False
+        )
+        states_BTH = nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True)[0]
+        index_BW1, mask_BW = on_device(rows.index_BW, device)[..., None], rows.mask_BW
+        gather = index_BW1.expand(-1, -1, states_BTH.shape[-1])
         return self.dropout(states_BTH.gather(1, gather)), on_device(mask_BW, device)
 
     def units(self, placed: Placed, chosen: np.ndarray) -> int:  # noqa: ARG002
         """Return the number of sentences."""
         return len(chosen)
 
-    def lay_out(self, placed: Placed, chosen: np.ndarray) -> tuple[Placed, np.ndarray]:
-        """Return the sentences as they are: their features are looked up where they are read."""
-        return placed, chosen
-
-    def loss(self, rows: tuple[Placed, np.ndarray], labels: Sequence[np.ndarray]) -> torch.Tensor:
+    def loss(self, rows: FeatureRows, labels: Sequence[np.ndarray]) -> torch.Tensor:
         """Return the summed negative log-likelihood of the sentences."""
-        states, mask_BW = self._states(*rows)
+        states, mask_BW = self._states(rows)
         gold_BW = np.zeros(mask_BW.shape, np.int64)
         for row, own in enumerate(labels):
             gold_BW[row, : len(own)] = own
@@ -327,7 +339,7 @@ class BilstmCrf(Tagger):
 
     def best(self, placed: Placed, chosen: np.ndarray) -> list[list[int]]:
         """Return the most probable labels of each sentence."""
-        return self.crf.decode(*self._states(placed, chosen))
+        return self.crf.decode(*self._states(self.lay_out(placed, chosen)))
 
 
 def make_tagger(settings: Any, aligned: AlignedEncoder, n_labels: int, seed: int) -> Tagger:
