@@ -158,7 +158,7 @@ class Cell:
         return [lang for lang in found if mean != "avg_zero_shot" or lang != pivot]
 
     def runs_of(self, name: Name) -> int:
-        """Return how many training runs a value is of; 0 where it is the same for every seed."""
+        """Return the number of training runs behind a value; 0 where every seed has the same."""
         return 0 if None in self.by_seed.get(name, ()) else self.values[name].n
 
     def names_of(self, table: tuple[str, str, str]) -> list[Name]:

@@ -88,8 +88,8 @@ class Panel:
 
 @dataclass(frozen=True)
 class Sketch:
-    """A figure before it is drawn: `name` is the stem of its files, and `basis` says over all
-    panels what they are of, where the panels' own titles do not.
+    """A figure before it is drawn: `name` is the stem of its files, and `basis` names over all
+    panels the task, the set and the training runs, where the panels' own titles do not.
     """
 
     name: str
@@ -192,7 +192,7 @@ def _wrapped(text: str, inches: float) -> str:
 
 
 def _titled(panel: Panel, inches: float) -> str:
-    """The title of a panel of so many inches, in lines that are no wider than its axes."""
+    """The title of a panel of so many inches, in lines that fit over its axes."""
     return _wrapped(panel.title, inches - 0.8)
 
 

@@ -13,6 +13,7 @@ from raxalign.report.document import Table
 from raxalign.values.scoreboard import Scoreboard
 from tests.ledgers import made_up
 from tests.report.material import own_table, results_of, section, share, with_tests, write
+from tests.report.test_figures import PLAN, of_axis
 
 
 @pytest.fixture
@@ -109,6 +110,19 @@ def test_the_best_method_per_language_and_size_is_devs_and_has_the_verdict_of_th
             marks.add(entry.mark)
     assert "better" in marks
     assert "on its development set" in table.caption
+
+
+def test_no_method_is_best_by_a_mean_that_others_have_over_other_languages():
+    values = {"none": ("de", "fr"), "rotation": ("de", "fr"), "finetune": ("de", "es")}
+    rows = [
+        of_axis(method, 0.5, "test") | {"lang": lang, "evaluation": method}
+        for method, langs in values.items()
+        for lang in langs
+    ]
+    languages = section("languages", Scoreboard.of(rows, PLAN))
+    (table,) = languages._best(("xnli", "accuracy", "test"))
+    assert [line.label for line in table.lines] == ["de", "es", "fr"]
+    assert "on the test set itself, which is optimistic" in table.caption
 
 
 def test_scores_by_size_have_a_panel_per_language_with_a_curve_per_method(tested, drawings):

@@ -30,9 +30,10 @@ _NAMED = 12  # languages of a cloud whose points are named
 
 @final
 class Curves(Section):
-    """A figure with a panel per task: a curve per method that was run at several sizes; a figure
-    per method and numeric param of several values: test and dev over its values; and one per task
-    with a dot per encoder and language, in grids with several encoders.
+    """A figure with a panel per task, and one per task with a panel per language: a curve per
+    method that was run at several sizes; a figure per method and numeric param of several values:
+    test and dev over its values; and one per task with a dot per encoder and language, in grids
+    with several encoders.
 
     Three figures with a panel per transfer task, and a table of all correlations: the gain of each
     language over its baseline, a cloud per method; the pivot's score against the mean over the

@@ -28,8 +28,8 @@ _MOST_RANKED = 12  # methods whose pairs are all tested for the page
 class Languages(Section):
     """A figure per task: the value of each method in each language, with its interval; and one of
     the mean of each method over its rank, with the interval of the rank, and lines that join
-    neighbours of which no two differ significantly. A table per task: the best method per language
-    and number of sentence pairs.
+    neighbours of which no two differ significantly. A table per task has the best method per
+    language and number of sentence pairs.
     """
 
     VERSION = 1
@@ -74,7 +74,8 @@ class Languages(Section):
     def _best(self, table: TableKey) -> Iterator[Table]:
         """Yield the table of the best method per language and size, where there are several."""
         results, (task, metric, _) = self.results, table
-        names = sorted(results.names_of(table), key=lambda name: name[1] not in MEANS)
+        names = [name for name in results.names_of(table) if not results.uneven(name)]
+        names.sort(key=lambda name: name[1] not in MEANS)
         there = [cell for cell in results.cells if cell.names_of(table)]
         sizes = sorted({cell.sentences for cell in there} - {None}, key=lambda size: size or 0)
         lines, chosen = list[Line](), False
