@@ -68,13 +68,10 @@ class Curves(Section):
             task, metric, split = table
             about = caption("by_language_and_size", split=split) + self.of_methods(self.MOST_CURVES)
             basis = self.results.basis(task, self._some(task, metric), metric)
-            title = f"{task}: {spoken(metric)} by size"
-            panels = [
-                panel
-                for lang in self.results.transferred(table)
-                for panel in self._size_panel(table, lang)
-            ]
-            yield Sketch(f"sizes-{task}", title, about, panels, basis)
+            title, langs = f"{task}: {spoken(metric)} by size", self.results.transferred(table)
+            panels = [panel for lang in langs for panel in self._size_panel(table, lang)]
+            if len(panels) > 1:  # one language has its curves among those of all tasks
+                yield Sketch(f"sizes-{task}", title, about, panels, basis)
 
     def _of_transfer(self) -> Iterator[Sketch]:
         """Yield what methods gain, what that costs in the pivot, and how retrieval goes with it."""
