@@ -157,6 +157,10 @@ class Cell:
         found = [lang for lang in found if (lang in self.unseen) == (mean == "avg_unseen")]
         return [lang for lang in found if mean != "avg_zero_shot" or lang != pivot]
 
+    def runs_of(self, name: Name) -> int:
+        """Return the number of training runs behind a value; 0 where every seed has the same."""
+        return 0 if None in self.by_seed.get(name, ()) else self.values[name].n
+
     def names_of(self, table: tuple[str, str, str]) -> list[Name]:
         """Return the names of the values that the cell has in a table (task, metric, split)."""
         return [name for name in self.values if (name[0], name[2], name[3]) == table]

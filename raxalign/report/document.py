@@ -117,13 +117,16 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawn figure: `name` is its files' stem, `svg` the text that a page embeds."""
+    """A drawn figure: `name` is its files' stem, `svg` the text that a page embeds; a `wide` one
+    stands alone in its row, of others there are two.
+    """
 
     anchor: str
     title: str
     name: str
     svg: str = field(repr=False)
     caption: str = ""
+    wide: bool = False
 
 
 @dataclass(frozen=True)

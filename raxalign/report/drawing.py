@@ -1,6 +1,6 @@
 """Drawing: plain values in, SVG, PDF and PNG out. This file alone uses matplotlib, which is
-imported when something is drawn. Series have colours and markers that no two share, and names of
-points do not overprint each other.
+imported when something is drawn. Series have colours and markers that no two share, and no text
+lies on another.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ from raxalign.report.document import Figure, identifier
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure as Canvas
+    from matplotlib.text import Text
+    from matplotlib.transforms import Bbox
 
 Ends = tuple[float, float] | None
 """The lower and the upper end of an interval; None where there is none."""
@@ -85,20 +88,24 @@ class Panel:
 
 @dataclass(frozen=True)
 class Sketch:
-    """A figure before it is drawn: `name` is the stem of its files."""
+    """A figure before it is drawn: `name` is the stem of its files, and `basis` names over all
+    panels the task, the set and the training runs, where the panels' own titles do not.
+    """
 
     name: str
     title: str
     caption: str
     panels: Sequence[Panel]
+    basis: str = ""
 
     def drawn(self, folder: Path, mark: str) -> Figure:
         """Draw at most `MOST_PANELS` of its panels into a folder, under a mark."""
-        caption, name = self.caption, identifier(self.name)
+        caption, name, shown = self.caption, identifier(self.name), self.panels[:MOST_PANELS]
         if len(self.panels) > MOST_PANELS:
             caption += f" The first {MOST_PANELS} of {len(self.panels)} panels."
-        svg = draw(self.panels[:MOST_PANELS], folder, name, mark)
-        return Figure(f"figure-{name}", self.title, name, svg, caption)
+        svg = draw(shown, folder, name, "\n".join(filter(None, (self.basis, mark))))
+        wide = _size(shown)[1] > _HALF
+        return Figure(f"figure-{name}", self.title, name, svg, caption, wide)
 
 
 MOST_PANELS = 12  # of a figure
@@ -108,6 +115,7 @@ COLOURS = (
     *("#2f7fc1", "#d9632b", "#1f9e77", "#c2649a"),
     *("#c99a1c", "#7a6fc0", "#5aa9c9", "#8a8d91"),
 )  # legible on white and on near black, and for the colour-blind
+_TINT = 0.65  # of a series' colour in its text, the rest is ink
 MARKERS = "osD^vPX*"
 _STYLE = Path(__file__).with_name("raxalign.mplstyle")
 _MARKERS = 10  # of a line of many points
@@ -122,14 +130,16 @@ _FILES: dict[str, dict[str, Any]] = {
     "pdf": {"metadata": {"CreationDate": None, "Creator": None}},
     "png": {"dpi": 160, "facecolor": "white", "metadata": {"Software": None}},
 }
-_LABEL = 40  # letters of an axis's label in one line
+_HALF, _FULL = 4.65, 9.5  # inches: two figures of one panel stand next to each other on a page
+_ROW, _LINE = 2.7, 0.16  # inches of a row of panels, and of a line of text
+_LETTERS = 13  # in an inch of a line
 
 
-def draw(panels: Sequence[Panel], folder: Path, name: str, mark: str = "") -> str:
+def draw(panels: Sequence[Panel], folder: Path, name: str, heading: str = "") -> str:
     """Write ``<name>.svg``, ``<name>.pdf`` and ``<name>.png`` into a folder; returns the SVG for a
     page, in the page's own ink and without its size.
     """
-    with opened_canvas(panels, mark) as figure:
+    with opened_canvas(panels, heading) as figure:
         text = io.StringIO()
         nothing = {"Date": None, "Creator": None}
         figure.savefig(text, format="svg", transparent=True, metadata=nothing)
@@ -142,35 +152,57 @@ def draw(panels: Sequence[Panel], folder: Path, name: str, mark: str = "") -> st
     return _for_page(svg, name)
 
 
+def _size(panels: Sequence[Panel]) -> tuple[int, float]:
+    """The columns of panels, of which those of groups have one, and the width in inches."""
+    if any(panel.groups for panel in panels):
+        dots = max(len(panel.series) * len(panel.groups) for panel in panels)
+        return 1, _HALF if 0.13 * dots <= _HALF else _FULL
+    return {1: 1, 2: 2, 4: 2}.get(len(panels), 3), _HALF if len(panels) == 1 else _FULL
+
+
 @contextmanager
-def opened_canvas(panels: Sequence[Panel], mark: str = "") -> Iterator[Canvas]:
-    """Open a figure with the panels drawn and laid out under a mark, in the package's style."""
+def opened_canvas(panels: Sequence[Panel], heading: str = "") -> Iterator[Canvas]:
+    """Open a figure with the panels drawn and laid out under a heading, in the package's style."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Canvas
 
-    # three panels stand next to each other, or one of groups, which are wide
-    columns = 1 if any(panel.groups for panel in panels) else min(len(panels), 3)
+    columns, width = _size(panels)
     rows = -(-len(panels) // columns)
-    dots = max(len(panel.series) * len(panel.groups) for panel in panels)
-    width = max(3.1 * columns, 4.2, min(0.13 * dots, 9.3))
     labels = list(dict.fromkeys(one.label for panel in panels for one in panel.series))
-    legend = 0.17 * (-(-len(labels) // _legend_columns(labels, width))) if labels else 0.0
+    lines = -(-len(labels) // _legend_columns(labels, width)) if labels else 0
+    above = [_wrapped(line, width - 0.2) for line in heading.splitlines()]
+    lines += sum(text.count("\n") + 1 for text in above)
+    lines += rows * max(_titled(panel, width / columns).count("\n") for panel in panels)
     with mpl.rc_context(fname=_STYLE):
-        figure = Canvas(figsize=(width, 2.7 * rows + 0.3 + legend), layout="constrained")
+        figure = Canvas(figsize=(width, _ROW * rows + 0.3 + _LINE * lines), layout="constrained")
         FigureCanvasAgg(figure)
-        if mark:
-            figure.suptitle(textwrap.fill(mark, 60), fontsize=7)
+        if above:
+            figure.suptitle("\n".join(above), x=0.02, ha="left", fontsize=8.5)
         _fill(figure, figure.subplots(rows, columns, squeeze=False), panels)
         figure.draw_without_rendering()  # lays it out once for all files
+        spread_ticks(figure)
         figure.set_layout_engine("none")
         spread_names(figure)
         yield figure
 
 
+def _wrapped(text: str, inches: float) -> str:
+    return textwrap.fill(text, int(_LETTERS * inches), break_on_hyphens=False)
+
+
+def _titled(panel: Panel, inches: float) -> str:
+    """The title of a panel of so many inches, in lines that fit over its axes."""
+    return _wrapped(panel.title, inches - 0.8)
+
+
 def _fill(figure: Canvas, grid: Any, panels: Sequence[Panel]) -> None:
     handles: dict[str, Any] = {}
+    inches = figure.get_size_inches()[0] / grid.shape[1]
     for axes, panel in zip(grid.flat, panels, strict=False):
+        axes.set_title(_titled(panel, inches))
+        axes.set_xlabel(_wrapped(panel.x, min(inches - 0.4, 3.1)))
+        axes.set_ylabel(_wrapped(panel.y, _ROW - 0.5))
         _panel(axes, panel)
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
@@ -191,9 +223,6 @@ def _legend_columns(labels: Sequence[str], width: float) -> int:
 
 
 def _panel(axes: Axes, panel: Panel) -> None:
-    axes.set_title(panel.title)
-    axes.set_xlabel(textwrap.fill(panel.x, _LABEL, break_on_hyphens=False))
-    axes.set_ylabel(textwrap.fill(panel.y, _LABEL - 6, break_on_hyphens=False))
     ys = [y for series in panel.series for y in series.y]
     ys += [end for series in panel.series for ends in series.band for end in ends]
     ends = [end for series in panel.series for end in series.ends]
@@ -269,7 +298,7 @@ def _with_own_names(svg: str, name: str) -> str:
 
 def _for_page(svg: str, name: str) -> str:
     """A drawing without prolog and metadata, its numbers and styles shortened: a page is a third
-    smaller for it. Its width follows the page's, up to its own.
+    smaller for it. Its width follows the page's, from three quarters of its own on.
     """
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.DOTALL)
@@ -290,18 +319,28 @@ def _for_page(svg: str, name: str) -> str:
     width = re.search(r'width="([0-9.]+)pt"', head)
     wide = float(width[1]) * 4 / 3 if width else 640.0  # points are 4/3 pixels
     head = re.sub(r'\s(?:width|height)="[^"]*"', "", head)
-    # below four fifths of its width its text would be too small to read
+    # below three quarters of its width its text would be too small to read, and above, too large
     head += (
         f' role="img" aria-labelledby="caption-{name}"'
-        f' style="max-width:{wide:.0f}px;min-width:{0.8 * wide:.0f}px"'
+        f' style="max-width:{1.3 * wide:.0f}px;min-width:{0.75 * wide:.0f}px"'
     )
     svg = f"{head}><style>{rules}</style>{rest}"
+    for colour in COLOURS:  # text is legible in the page's ink, be it light or dark
+        mixed = f"color-mix(in srgb, {colour} {_TINT:.0%}, currentColor)"
+        svg = svg.replace(_dark(colour), mixed)
     return svg.replace(INK, "currentColor").replace(RULE, "var(--rule)")
 
 
 def colour_of(place: int) -> str:
     """Return the colour of a series by its place among all of them."""
     return COLOURS[place % len(COLOURS)]
+
+
+def _dark(colour: str) -> str:
+    """Return a colour for text: with so much ink in it that it is legible on white."""
+    pairs = ((colour[at : at + 2], INK[at : at + 2]) for at in (1, 3, 5))
+    mixed = (_TINT * int(own, 16) + (1 - _TINT) * int(ink, 16) for own, ink in pairs)
+    return "#" + "".join(f"{round(part):02x}" for part in mixed)
 
 
 def marker_of(place: int) -> str:
@@ -330,7 +369,7 @@ def draw_series(axes: Axes, series: Series) -> None:
     _error_bars(axes, (series.x, series.y), series.x_ends, "xerr", colour)
     _error_bars(axes, (series.x, series.y), series.ends, "yerr", colour)
     axes.plot(series.x, series.y, **style)
-    text: dict[str, Any] = {"textcoords": "offset points", "fontsize": 7, "color": colour}
+    text: dict[str, Any] = {"textcoords": "offset points", "fontsize": 7, "color": _dark(colour)}
     for x, y, name in zip(series.x, series.y, series.names, strict=False):
         axes.annotate(name, (x, y), xytext=(4, 3), **text)
 
@@ -381,33 +420,68 @@ def draw_heat(axes: Axes, heat: Heat) -> None:
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     if values.size <= 60:
-        low, high = np.nanmin(values), np.nanmax(values)
         style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 7}
         for (row, column), value in np.ndenumerate(values):
             if np.isfinite(value):
-                light = high > low and (value - low) / (high - low) > 0.55
-                style["color"] = "#101010" if light else "#f4f4f4"
+                style["color"] = _legible(mesh.cmap(mesh.norm(value)))
                 axes.text(column + 0.5, row + 0.5, f"{value:.1f}", **style)
     bar = axes.figure.colorbar(mesh, ax=axes, pad=0.02)
     bar.outline.set_visible(False)
     bar.ax.tick_params(length=0, labelsize=7.5)
 
 
+def _legible(background: Sequence[float]) -> str:
+    """Black or white, whichever has the larger contrast to a background (WCAG 2)."""
+    linear = [((part + 0.055) / 1.055) ** 2.4 for part in background[:3]]
+    return "black" if np.dot(linear, (0.2126, 0.7152, 0.0722)) > 0.179 else "white"
+
+
+def spread_ticks(figure: Canvas) -> None:
+    """Turn the tick labels of an x axis that lie on each other, and leave out what still does."""
+    axes = [axis for one in figure.axes for axis in (one.xaxis, one.yaxis)]
+    crowded = [axis for axis in axes if axis.axis_name == "x" and any(_covering(axis))]
+    for axis in crowded:
+        axis.set_tick_params(labelrotation=90)
+    if crowded:
+        figure.draw_without_rendering()
+    for axis in axes:
+        for label in list(_covering(axis)):
+            label.set_visible(False)
+
+
+def _covering(axis: Axis) -> Iterator[Text]:
+    """Yield the tick labels of an axis that lie on one before that is not yielded itself."""
+    free: list[Bbox] = []
+    for label in axis.get_ticklabels(which="both"):
+        box = label.get_window_extent()
+        if label.get_text() and any(box.overlaps(other) for other in free):
+            yield label
+        elif label.get_text():
+            free.append(box)
+
+
 def spread_names(figure: Canvas) -> None:
-    """Move the names of points to where there is room; one without room is left out."""
+    """Move the names of points to where there is room, on no error bar if that can be; one without
+    room is left out.
+    """
     from matplotlib.transforms import Bbox
 
     for axes in figure.axes:
         names: list[Any] = [text for text in axes.texts if hasattr(text, "xyann")]
         inside = axes.get_window_extent()
         points = [axes.transData.transform(text.xy) for text in names]
-        taken = [Bbox.from_bounds(x - 2.5, y - 2.5, 5, 5) for x, y in points]  # of their markers
+        taken = [Bbox.from_bounds(x - 3.5, y - 3.5, 7, 7) for x, y in points]  # of their markers
+        segments = (s for each in axes.containers for bars in each[2] for s in bars.get_segments())
+        bars = [Bbox(axes.transData.transform(segment)).padded(1) for segment in segments]
+        ways = [(bars, place) for place in _PLACES] + [([], place) for place in _PLACES]
         for text, own in zip(names, list(taken), strict=True):
-            for x, y, across, up in _PLACES:
+            for avoided, (x, y, across, up) in ways:
                 text.set(position=(x, y), ha=across, va=up)
                 box = text.get_window_extent()
                 within = inside.x0 <= box.x0 and box.x1 <= inside.x1 + 8
-                if within and not any(box.overlaps(other) for other in taken if other is not own):
+                within = within and inside.y0 <= box.y0 and box.y1 <= inside.y1
+                near = (other for other in (*taken, *avoided) if other is not own)
+                if within and not any(map(box.overlaps, near)):
                     taken.append(box)
                     break
             else:

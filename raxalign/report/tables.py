@@ -312,7 +312,7 @@ def blocks(
         measured = plan.measured(task, metric)
         values = [cell.values[name] for cell in every for name in names if name in cell.values]
         lines, reasons = _lines(board, names, per_seed=per_seed)
-        notes = [*([note] if note else []), *reasons, *_uneven_means(plan, every, names)]
+        notes = [*([note] if note else []), *reasons, *_uneven_means(board, names)]
         notes += [] if measured.declared else [UNDECLARED]
         notes += [note.strip()] if (note := unaligned(every)) else []
         heads = ("method", "sentences", *(["seed"] if per_seed else []))
@@ -322,15 +322,10 @@ def blocks(
     return found
 
 
-def _uneven_means(plan: Plan, every: Sequence[Cell], names: Sequence[Name]) -> Iterator[str]:
+def _uneven_means(board: Scoreboard, names: Sequence[Name]) -> Iterator[str]:
     """Yield a note where the means of the lines are over different languages."""
-    for name in names:
-        own = [cell for cell in every if name[1] in MEANS and name in cell.values]
-        if len({tuple(sorted(cell.languages_of(name, plan.pivot))) for cell in own}) > 1:
-            yield (
-                f"{name[1]}: not all lines have the same languages, so these means cannot be"
-                " compared"
-            )
+    for name in filter(board.uneven, names):
+        yield f"{name[1]}: not all lines have the same languages, so these means cannot be compared"
 
 
 def _lines(

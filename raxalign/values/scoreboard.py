@@ -451,6 +451,33 @@ class Scoreboard:
         """Return the heading of a language's column, or of a mean's."""
         return f"{lang}, unseen" if lang in self.unseen else MEANS.get(lang, lang)
 
+    def uneven(self, name: Name) -> bool:
+        """Return whether a name is that of a mean that some cells have over other languages."""
+        own = [cell for cell in self.cells if name[1] in MEANS and name in cell.values]
+        return len({tuple(sorted(cell.languages_of(name, self.plan.pivot))) for cell in own}) > 1
+
+    def runs(self, table: TableKey, cells: Iterable[Cell]) -> list[int]:
+        """Return the numbers of training runs, ascending, behind the values of some cells in a
+        table; none where all are the same for every seed.
+        """
+        counts = {cell.runs_of(name) for cell in cells for name in cell.names_of(table)}
+        return sorted(counts - {0})
+
+    def basis(self, task: str, cells: Iterable[Cell], metric: str | None = None) -> str:
+        """Return what the values of some cells by a metric (None: the main one) of a task stand
+        on: ``pos, phrasebook test set, 5 training runs``.
+        """
+        split = self.split(task)
+        runs = self.runs((task, metric or self.main_metric(task) or "", split), cells)
+        data = self.task_params.get(task, {}).get("data")
+        named = f"{data} " if isinstance(data, str) and data != "hub" else ""
+        facts = [task, f"{named}{split} set"]
+        if runs:
+            several = f"{runs[0]} to " if len(runs) > 1 else ""
+            one = " (one seed)" if runs == [1] else ""
+            facts.append(f"{several}{counted(runs[-1], 'training run')}{one}")
+        return ", ".join(facts)
+
     def titled(self, task: str) -> str:
         """Return a task's name, marked where its values are those of the dev set."""
         return task if self.split(task) == "test" else f"{task} (dev set)"

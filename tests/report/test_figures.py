@@ -6,23 +6,36 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
 import pytest
+from matplotlib.colors import to_hex, to_rgb
+from matplotlib.text import Text
 
 from raxalign.errors import RaxalignError
 from raxalign.grid.load import Opened
 from raxalign.grid.plan import Plan
 from raxalign.grid.trial import Trial
 from raxalign.report.document import Table
-from raxalign.report.drawing import Heat, Panel, Series, colour_of, draw, marker_of, opened_canvas
+from raxalign.report.drawing import (
+    INK,
+    Heat,
+    Panel,
+    Series,
+    colour_of,
+    draw,
+    marker_of,
+    opened_canvas,
+)
 from raxalign.report.sections.token_translation import curves_over, sample_tables
 from raxalign.store.ledger import Ledger
 from raxalign.values.scoreboard import Scoreboard
 from tests.ledgers import made_up
 from tests.report.material import part, results_of, section
+from tests.report.test_page import ENOUGH, contrast
 from tests.report.test_published_tables import row
 
 PLAN = Plan("p", "en", 1, (), {}, {})
@@ -51,7 +64,7 @@ def test_a_curve_over_one_option_keeps_all_others_as_they_are() -> None:
             found.append(of_axis("finetune", 0.9 if way == "to-other" else 0.1, "dev", **own))
     plan = replace(PLAN, axes={"finetune": ("lambda", "direction")})
     (panel,) = section("curves", Scoreboard.of(found, plan)).axis_panels("finetune", "lambda")
-    assert panel.title == "xnli (direction=to-other)"
+    assert panel.title == "xnli, test set, 1 training run (one seed), direction=to-other"
     assert [list(curve.y) for curve in panel.series if curve.label == "test"] == [[30.0, 50.0]]
 
 
@@ -170,6 +183,83 @@ def test_names_of_points_do_not_cover_each_other_and_legends_fit() -> None:
         assert legend.x0 >= 0
         assert legend.x1 <= figure.bbox.width
         assert figure.axes[0].get_window_extent().height > 100
+
+
+CROWDED = {
+    "heads and names": [
+        Panel(
+            f"xnli_translated_and_switched_{i}, phrasebook test set, 2 to 5 training runs",
+            "contextual accuracy, pairs unseen in training (%), n = 10 languages",
+            "contextual accuracy, pairs unseen in training (%)",
+            [Series("m", list(range(10)), list(range(10)), look="dots", names=["zh-Hant"] * 10)],
+        )
+        for i in range(4)
+    ],
+    "sizes": [
+        Panel("", "sentence pairs per language", "y", [Series("m", xs, xs)], log=True, ticks=xs)
+        for xs in ([100, 110, 120, 5000, 6000, 250_000, 251_000],)
+    ],
+    "groups": [
+        Panel("", "", "y", [Series("m", (), [50.0] * 30)], [f"language {i}" for i in range(30)])
+    ],
+    "layers": [
+        Panel("en-de", "weight α", "layer", heat=Heat(values, rows, columns))
+        for rows in ([f"{n}" for n in range(49)],)
+        for columns in ([f"{n / 100:.2f}" for n in range(40)],)
+        for values in ([[float(a * b) for a in range(40)] for b in range(49)],)
+    ]
+    * 3,
+}
+
+
+def shown_in(figure: Any) -> list[Text]:
+    """The texts of a figure, without the labels of ticks that lie beyond their axes."""
+    beyond = {
+        id(tick.label1)
+        for axes in figure.axes
+        for axis in (axes.xaxis, axes.yaxis)
+        for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks())
+        if not min(axis.get_view_interval()) <= tick.get_loc() <= max(axis.get_view_interval())
+    }
+    found = (text for text in figure.findobj(Text) if text.get_visible() and text.get_text())
+    return [text for text in found if id(text) not in beyond]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("panels", CROWDED.values(), ids=CROWDED)
+def test_no_text_of_a_figure_lies_on_another_or_beyond_its_edge(panels):
+    basis = "xnli_translated_and_switched, phrasebook test set, 2 to 5 training runs, " * 2
+    with opened_canvas(panels, f"{basis}\nUnfinished: results are missing.") as figure:
+        boxes = {text: text.get_window_extent() for text in shown_in(figure)}
+        for (one, box), (other, beside) in combinations(boxes.items(), 2):
+            assert not box.overlaps(beside), (one, other)
+        for text, box in boxes.items():
+            assert box.x0 >= -1 <= box.y0, text
+            assert box.x1 <= figure.bbox.width + 1, text
+            assert box.y1 <= figure.bbox.height + 1, text
+
+
+@pytest.mark.slow
+def test_text_of_figures_is_in_the_page_s_ink_or_legible_on_its_colour(tmp_path):
+    values = [[float(n + 10 * m) for n in range(6)] for m in range(10)]
+    heat = Heat(values, [f"{m}" for m in range(10)], [f"{n}" for n in range(6)])
+    dots = [Series("a", [c], [c], look="dots", names=["de"], colour=c) for c in range(8)]
+    panels = [Panel("t", "x", "y", dots), Panel("", "", "", heat=heat)]
+    assert draw(panels, tmp_path, "all").count("fill: color-mix(in srgb, #") == 8
+    with opened_canvas(panels, "b") as figure:
+        own = {id(text) for axes in figure.axes for text in axes.texts}
+        inks = {to_hex(t.get_color()) for t in figure.findobj(Text) if id(t) not in own}
+        assert inks == {INK}
+        for text in figure.axes[0].texts:
+            ink = tuple(255 * part for part in to_rgb(text.get_color()))
+            assert contrast(ink, (255, 255, 255)) >= ENOUGH, text
+        (mesh,) = figure.axes[1].collections
+        for text in figure.axes[1].texts:
+            below = mesh.cmap(mesh.norm(float(text.get_text())))[:3]
+            colours = (
+                tuple(255 * part for part in rgb) for rgb in (below, to_rgb(text.get_color()))
+            )
+            assert contrast(*colours) >= ENOUGH, text
 
 
 def test_the_front_of_pivot_and_transfer_links_what_no_other_method_beats_in_both() -> None:

@@ -13,7 +13,7 @@ from raxalign.analysis.significance import Comparison, Interval, Runs
 from raxalign.cli import app
 from raxalign.measured import share as share_of
 from raxalign.report.drawing import Panel, Series, opened_canvas
-from raxalign.report.sections.own_tables import difference_text
+from raxalign.report.sections.base import difference_text
 from raxalign.report.tables import short_tables
 from raxalign.values.comparisons import ONE_BY_ONE, Compared
 from raxalign.values.numbers import NumberFormat

@@ -191,8 +191,8 @@ def test_the_grid_s_own_tables_say_untouched_and_why():
     low, xnli = section.tables
     shown = [(line.label, line.sub, line.entries[0].text) for line in low.lines]
     assert shown == [
-        ("none", "1 seed", "50.0"),
-        ("rotation", "250,000 pairs, 1 seed", "50.0"),
+        ("none", "the same for every seed", "50.0"),
+        ("rotation", "250,000 pairs, the same for every seed", "50.0"),
         ("znorm", "250,000 pairs", "untouched"),
     ]
     entries = [line.entries[0] for line in xnli.lines]

@@ -312,11 +312,13 @@ def test_figures_of_a_task_without_test_say_dev(made: Any) -> None:
     dev = [row for row in rows(opened.plan, ledger) if row["split"] == "dev"]
     results = Scoreboard.of(dev, opened.plan)
     (gain,) = section("curves", results).gain_panels()
-    assert gain.title == "xnli (dev set)"
+    assert gain.title == "xnli, phrasebook dev set, 2 training runs"
     langs = {row["lang"] for row in dev if (row["method"], row["task"]) == ("none", "xnli")}
     assert set(gain.series[0].names) == langs - {"en"}
     titles = [panel.title for panel in section("curves", results).size_panels()]
-    assert titles == ["retrieval (dev set)", "xnli (dev set)"]
+    assert titles == [
+        f"{task} dev set, 2 training runs" for task in ("retrieval,", "xnli, phrasebook")
+    ]
 
 
 def test_a_report_of_nothing_says_so(made: Any, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import final
 
 from raxalign.analysis.cells import MEANS, Cell, Name
+from raxalign.analysis.significance import Runs
 from raxalign.measured import spoken
 from raxalign.report.answer import answer
 from raxalign.report.document import Entry, Headline, Line, Share, Table, caption, marked, unaligned
@@ -53,7 +54,7 @@ class AnswerSection(Section):
             for cell in cells
         )
         about = f"{results.lacking.short} {caption('matrix', measured=measured)}".strip()
-        about += unaligned(cells) + shown.one_per_method
+        about += unaligned(cells) + shown.one_per_method + self.of_one_seed(table, cells)
         title = f"{task}: {spoken(metric)}{'' if split == 'test' else ' (dev set)'}"
         columns = tuple(results.column(name[1]) for name in names)
         return Table(f"answer-{task}-{metric}-{split}", title, columns, lines, about)
@@ -80,7 +81,7 @@ class AnswerSection(Section):
             below=_over_languages(found, unit),
             delta=unit.show_difference(found.difference),
             verdict=found.verdict or "cannot tell",
-            says=found.says,
+            says=found.says + (" (one seed)" if found.untested == Runs.ONE_RUN else ""),
             shade=shade if found.difference * found.measured.sign > 0 else -shade,
         )
 

@@ -11,15 +11,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from raxalign.analysis.cells import MEANS, Cell, Value
+from raxalign.analysis.cells import MEANS, Cell, Name, Value
 from raxalign.grid.plan import Plan
 from raxalign.lazy import pa, pc
 from raxalign.options.params import BaseParams
-from raxalign.report.document import Figure, Part, Share, Table, caption
+from raxalign.printing import counted
+from raxalign.report.document import Entry, Figure, Part, Share, Table, caption
 from raxalign.report.drawing import Sketch
 from raxalign.sample import of_layers
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
+from raxalign.values.comparisons import Compared
+from raxalign.values.numbers import NumberFormat
 from raxalign.values.results import read_records
 from raxalign.values.scoreboard import Scoreboard, TableKey
 
@@ -187,14 +190,33 @@ class Section(ABC):
             return "", []
         return task, self.results.best_on_dev(self.MOST_METHODS, task, metric)
 
+    def entry(self, cell: Cell, name: Name) -> Entry:
+        """Return a value with its interval, its difference to the baseline and what the test says:
+        the same wherever it stands.
+        """
+        results, unit = self.results, self.results.unit(name[0], name[2])
+        found, mark = results.at(cell, name), results.mark(cell, name)
+        return Entry(
+            unit.show(cell.values[name].mean),
+            results.shown(cell, name, unit),
+            delta=difference_text(found, unit) if found is not None else "",
+            mark=mark,
+            worse=mark == "worse" if mark else None,
+        )
+
     def under(self, cell: Cell, table: TableKey) -> str:
         """Return the small print under a line: encoder, size of the training set, seeds."""
         facts = [cell.encoder] if self.results.several_encoders else []
         facts += [f"{cell.sentences:,} pairs"] if cell.sentences is not None else []
-        counts = (cell.values[name].n for name in cell.names_of(table))
-        if seeds := max(counts, default=0):
-            facts.append(f"{seeds} seeds" if seeds > 1 else "1 seed")
+        if seeds := self.results.runs(table, [cell]):
+            facts.append(counted(seeds[-1], "seed"))
+        elif cell.names_of(table):
+            facts.append("the same for every seed")
         return ", ".join(facts)
+
+    def of_one_seed(self, table: TableKey, cells: Iterable[Cell]) -> str:
+        """Return what a caption says where some value is that of one training run."""
+        return f" {caption('one_seed')}" if 1 in self.results.runs(table, cells) else ""
 
     def of_methods(self, most: int) -> str:
         """Return what a caption says where a figure or table has no room for all methods."""
@@ -211,3 +233,15 @@ class Section(ABC):
             for cell in self.results.representatives(task, metric)
         }
         return f" Of the grid's encoders only {', '.join(sorted(shown))} is shown." if shown else ""
+
+
+def difference_text(found: Compared, unit: NumberFormat) -> str:
+    """Return the difference to the baseline with its interval, if any, or "cannot tell"."""
+    test = found.comparison
+    if found.verdict == "=":
+        return "="
+    if found.difference is None:
+        return "cannot tell" if found.verdict else ""
+    if test is None or test.low is None or test.high is None:
+        return f"{unit.show_difference(found.difference)}, cannot tell"
+    return f"{unit.show_difference(test.difference)} {unit.show_interval(test.low, test.high)}"

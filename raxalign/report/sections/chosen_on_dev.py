@@ -49,6 +49,7 @@ class ChosenOnDev(Section):
             measured=results.plan.measured(task, metric),
             selection=results.task_params.get(task, {}).get("selection"),
         )
+        about += self.of_one_seed((task, metric, "test"), [cells[0] for cells in groups])
         lines = tuple(self._line(task, metric, cells) for cells in groups)
         return Table(f"chosen-{task}", task, _COLUMNS, lines, about)
 

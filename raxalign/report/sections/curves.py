@@ -14,7 +14,7 @@ from typing import Any, final
 
 from raxalign.analysis.cells import Cell, Name, Value
 from raxalign.analysis.correlation import Correlation
-from raxalign.measured import FEW
+from raxalign.measured import FEW, spoken
 from raxalign.report.document import Entry, Line, Part, Share, Table, caption
 from raxalign.report.drawing import Ends, Panel, Series, Sketch
 from raxalign.report.sections.base import Section
@@ -30,9 +30,10 @@ _NAMED = 12  # languages of a cloud whose points are named
 
 @final
 class Curves(Section):
-    """A figure with a panel per task: a curve per method that was run at several sizes; a figure
-    per method and numeric param of several values: test and dev over its values; and one per task
-    with a dot per encoder and language, in grids with several encoders.
+    """A figure with a panel per task, and one per task with a panel per language: a curve per
+    method that was run at several sizes; a figure per method and numeric param of several values:
+    test and dev over its values; and one per task with a dot per encoder and language, in grids
+    with several encoders.
 
     Three figures with a panel per transfer task, and a table of all correlations: the gain of each
     language over its baseline, a cloud per method; the pivot's score against the mean over the
@@ -53,9 +54,24 @@ class Curves(Section):
             sketches.append(Sketch(f"curve-{method}-{axis}", title, caption("by_param"), panels))
         for task in results.tasks:
             panels, title = self.encoder_panels(task), f"{results.titled(task)}: encoders"
-            sketches.append(Sketch(f"encoders-{task}", title, caption("by_encoder"), panels))
+            basis = results.basis(task, baseline_cells(results.cells, results.plan))
+            sketches.append(Sketch(f"encoders-{task}", title, caption("by_encoder"), panels, basis))
         sketches += self._of_transfer()
-        return self.one_part(Part("figures", "Figures"), sketches, self.transfer_tables())
+        found = self.one_part(Part("figures", "Figures"), sketches, self.transfer_tables())
+        each = self.one_part(Part("languages", "Methods by language"), self._of_languages())
+        parts = [part for share in (each, found) if share is not None for part in share.parts]
+        return Share(tuple(parts)) if parts else None
+
+    def _of_languages(self) -> Iterator[Sketch]:
+        """Yield a figure per task, with a panel per language: curves over sizes."""
+        for table in self.results.leading_tables():
+            task, metric, split = table
+            about = caption("by_language_and_size", split=split) + self.of_methods(self.MOST_CURVES)
+            basis = self.results.basis(task, self._some(task, metric), metric)
+            title, langs = f"{task}: {spoken(metric)} by size", self.results.transferred(table)
+            panels = [panel for lang in langs for panel in self._size_panel(table, lang)]
+            if len(panels) > 1:  # one language has its curves among those of all tasks
+                yield Sketch(f"sizes-{task}", title, about, panels, basis)
 
     def _of_transfer(self) -> Iterator[Sketch]:
         """Yield what methods gain, what that costs in the pivot, and how retrieval goes with it."""
@@ -78,42 +94,48 @@ class Curves(Section):
         main = self.results.main_metric
         return [(task, metric) for task in self.results.tasks if (metric := main(task))]
 
-    def _curve(self, points: Mapping[float, Cell], table: TableKey, **look: Any) -> Series:
-        """The curve of the means of some cells over languages, each at its place."""
+    def _curve(
+        self, points: Mapping[float, Cell], table: TableKey, lang: str = "", **look: Any
+    ) -> Series:
+        """The curve of the values of some cells in a language, or of their means over languages,
+        each at its place.
+        """
         xs, means, ends = sorted(points), list[float](), list[Ends]()
         scale = self.results.unit(*table[:2]).scale
-        for x in xs:
-            value = points[x].mean(*table)
+        for cell in map(points.__getitem__, xs):
+            name = _named(table, lang) if lang else cell.compared_mean(*table)
+            value = cell.values.get(name) if name is not None else None
             means.append(math.nan if value is None else scale * value.mean)
-            ends.append(self.results.ends(points[x], points[x].mean_name(*table), scale))
+            ends.append(self.results.ends(cell, name, scale))
         return Series(x=xs, y=means, ends=ends, **look)
 
-    def _level(self, task: str, metric: str) -> list[Series]:
+    def _level(self, table: TableKey, lang: str = "") -> list[Series]:
         """The baseline as a horizontal line; nothing where the grid has no value of it."""
-        results, base = self.results, self.results.baseline(task, metric)
-        value = base.mean(task, metric, results.split(task)) if base is not None else None
-        if base is None or value is None:
+        base, scale = self.results.baseline(*table[:2]), self.results.unit(*table[:2]).scale
+        if base is None:
             return []
-        scaled = results.unit(task, metric).scale * value.mean
-        return [Series(base.method, (), [scaled], look="level", colour=7)]
+        value = base.values.get(_named(table, lang)) if lang else base.mean(*table)
+        level = [] if value is None else [scale * value.mean]
+        return [Series(base.method, (), [y], look="level", colour=7) for y in level]
 
     def size_panels(self) -> list[Panel]:
         """Return a panel per task: curves of methods that were run at several sizes."""
-        panels = []
-        for task, metric in self._measures():
-            if curves := self._size_curves(task, metric):
-                title, x = self.results.titled(task), "sentence pairs per language"
-                series, y = [*curves, *self._level(task, metric)], self._axis(task, metric)
-                ticks = sorted({size for curve in curves for size in curve.x})
-                panels.append(Panel(title, x, y, series, log=True, ticks=ticks))
-        return panels
+        tables = ((task, metric, self.results.split(task)) for task, metric in self._measures())
+        return [panel for table in tables for panel in self._size_panel(table)]
 
-    def _axis(self, task: str, metric: str) -> str:
-        return self.results.axis(task, metric)
+    def _size_panel(self, table: TableKey, lang: str = "") -> Iterator[Panel]:
+        """Yield the panel of a task, or of a language in it, where there are several sizes."""
+        if curves := self._size_curves(table, lang):
+            basis = self.results.basis(table[0], self._some(*table[:2]))
+            title = self.results.column(lang) if lang else basis
+            series, y = [*curves, *self._level(table, lang)], self.results.axis(*table[:2])
+            ticks = sorted({size for curve in curves for size in curve.x})
+            x = "sentence pairs per language"
+            yield Panel(title, x, y, series, log=True, ticks=ticks)
 
-    def _size_curves(self, task: str, metric: str) -> list[Series]:
+    def _size_curves(self, table: TableKey, lang: str) -> list[Series]:
         """At most `MOST_CURVES` curves of several sizes, those with the best values on dev."""
-        results = self.results
+        results, (task, metric, _) = self.results, table
         lines: dict[str, dict[float, Cell]] = defaultdict(dict)
         ranks: dict[str, float] = defaultdict(lambda: -math.inf)
         for cell in self._some(task, metric):
@@ -124,9 +146,8 @@ class Curves(Section):
         several = [name for name, points in lines.items() if len(points) > 1]
         best = sorted(several, key=lambda name: -ranks[name])[: self.MOST_CURVES]
         places = list(dict.fromkeys(map(self._label, results.cells)))
-        table = (task, metric, results.split(task))
         return [
-            self._curve(lines[name], table, label=name, colour=places.index(name))
+            self._curve(lines[name], table, lang, label=name, colour=places.index(name))
             for name in lines
             if name in best
         ]
@@ -177,8 +198,9 @@ class Curves(Section):
                     curves.append(self._curve(points, table, label=split, look=look, colour=1))
             if curves:
                 xs = [float(x) for x in curves[0].x]
-                title, y = f"{self.results.titled(task)}{others}", self._axis(task, metric)
-                series = [*curves, *self._level(task, metric)]
+                title = f"{self.results.basis(task, line)}{others}"
+                y = self.results.axis(task, metric)
+                series = [*curves, *self._level((task, metric, self.results.split(task)))]
                 log, ticks = min(xs) > 0 and max(xs) / min(xs) >= 8, xs if len(xs) <= 7 else ()
                 panels.append(
                     Panel(title, self.results.symbol(axis), y, series, log=log, ticks=ticks)
@@ -208,7 +230,7 @@ class Curves(Section):
             for name, value in json.loads(best).items()
             if any(other.get(name) != value for other in every)
         ]
-        return lines[best], f" ({', '.join(varying)})" if varying else ""
+        return lines[best], "".join(f", {value}" for value in varying)
 
     def encoder_panels(self, task: str) -> list[Panel]:
         """Return a panel per size of the encoders' training text that has several encoders: the
@@ -235,7 +257,7 @@ class Curves(Section):
                 dots.append(Series(label, (), means, ends, "dots", colours.index(label)))
             title = "" if size is None else f"{size:,} sentences per language"
             if len(dots) > 1:
-                panels.append(Panel(title, "", self._axis(*table[:2]), dots, langs))
+                panels.append(Panel(title, "", results.axis(*table[:2]), dots, langs))
         return panels
 
     def _mean(self, cells: Sequence[Cell], name: Name, scale: float) -> tuple[float, Ends]:
@@ -276,7 +298,7 @@ class Curves(Section):
                 n = _counted((len(cloud.x) for cloud in clouds), "languages")
                 x = f"baseline {results.axis(task, metric)}, {n}"
                 y = f"difference{', lower is better' if lower else ''}{points}"
-                panels.append(Panel(results.titled(task), x, y, clouds, zero=True))
+                panels.append(Panel(results.basis(task, cells), x, y, clouds, zero=True))
         return panels
 
     def _gains(self, measure: tuple[str, str], cell: Cell, base: Cell) -> Series | None:
@@ -300,8 +322,8 @@ class Curves(Section):
         for task, metric in results.transfer_tasks():
             split, scale = results.split(task), results.unit(task, metric).scale
             axes: list[Name] = [(task, lang, metric, split) for lang in (pivot, "avg_zero_shot")]
-            points = []
-            for cell in results.best_on_dev(self.MOST_CURVES, task, metric):
+            points, cells = [], results.best_on_dev(self.MOST_CURVES, task, metric)
+            for cell in cells:
                 if all(name in cell.values for name in axes):
                     x, y = ([scale * cell.values[name].mean] for name in axes)
                     ends = [[self.results.ends(cell, name, scale)] for name in reversed(axes)]
@@ -313,7 +335,8 @@ class Curves(Section):
                 )
                 x_label, y_label = f"{pivot}, the pivot: {label}", f"mean over the others: {label}"
                 links = list(_front(points, sign))
-                yield Panel(results.titled(task), x_label, y_label, points, links=links)
+                title = results.basis(task, cells)
+                yield Panel(title, x_label, y_label, points, links=links)
 
     def transfer_panels(self, most: int) -> list[Panel]:
         """Return a panel per transfer task: the scores of methods against word retrieval."""
@@ -323,7 +346,8 @@ class Curves(Section):
             if clouds:
                 n = _counted((len(cloud.x) for cloud in clouds), "languages")
                 x, y = f"{results.axis(*retrieval)}, {n}", results.axis(task, metric)
-                panels.append(Panel(results.titled(task), x, y, clouds))
+                title = results.basis(task, results.best_on_dev(most, task, metric))
+                panels.append(Panel(title, x, y, clouds))
         return panels
 
     def transfer_tables(self) -> Iterator[Table]:
@@ -377,6 +401,10 @@ class Curves(Section):
                 ends = [[self.results.ends(cell, n, scale) for n in names] for names, scale in axes]
                 clouds.append(self._cloud(cell, (x, y), langs, ends))
         return (retrieval, found), clouds
+
+
+def _named(table: TableKey, lang: str) -> Name:
+    return table[0], lang, *table[1:]
 
 
 def _number(cell: Cell, axis: str) -> float | None:

@@ -52,9 +52,10 @@ class Layers(Section):
         some = self.of_methods(self.MOST_METHODS)
         found = list(profile.correlations())
         panels, about = profile.panels(), caption("layer_profile") + some
+        basis = self.results.basis(task, profile.cells)
         against, over = profile.correlated_panels(found), "Correlation with transfer by layer"
         sketches = (
-            Sketch(f"{task}-by-layer", "Measures by layer", about, panels),
+            Sketch(f"{task}-by-layer", "Measures by layer", about, panels, basis),
             Sketch(f"{task}-transfer-by-layer", over, caption("correlation_by_layer"), against),
         )
         tables = (profile.table(some), *profile.correlation_tables(found))
@@ -156,7 +157,8 @@ class _Profile:
                 lines.append(Line(cell.method, entries, group=group))
         title = f"{self.results.titled(self.task)}: measures by layer, test"
         columns = tuple(f"layer {layer}" for layer in every)
-        about = caption("layer_table") + some
+        basis = self.results.basis(self.task, self.cells)
+        about = f"{caption('layer_table')}{some} Of {basis}."
         return Table(f"{self.task}-layers", title, columns, tuple(lines), about)
 
     def _entry(self, cell: Cell, metric: str, unit: NumberFormat) -> Entry:
@@ -240,7 +242,7 @@ class _Profile:
                         Series(spoken(measure), list(own), list(own.values()), colour=colour)
                     )
             if lines:
-                title = self.results.titled(task)
+                title = self.results.basis(task, self.results.cells)
                 panels.append(Panel(title, "layer", "Pearson's r", lines, zero=True, whole=True))
         return panels
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import final
 
 from raxalign.analysis.cells import MEANS, Cell, Name
 from raxalign.measured import FEW, spoken
 from raxalign.report.document import Entry, Line, Part, Share, Table, TableNotes, caption
 from raxalign.report.sections.base import Section
-from raxalign.values.comparisons import Compared
-from raxalign.values.numbers import NumberFormat
 from raxalign.values.scoreboard import UNTOUCHED, TableKey, why_uncompared, why_untouched
 
 
@@ -72,17 +71,9 @@ class OwnTables(Section):
             facts = ((t.method, t.params, t.encoder, t.sentences) for t in failed)
             there = any(Cell.key_of(*of) == cell.key for of in facts)
             return Entry("failed" if there else "not run", state="absent")
-        if found is None:
-            return Entry(unit.show(value.mean))
-        mark = "" if few else results.mark(cell, name)
-        return Entry(
-            unit.show(value.mean),
-            results.shown(cell, name, unit),
-            delta=difference_text(found, unit),
-            mark=mark,
-            notes=notes.numbers(found.remarks(unit)),
-            worse=mark == "worse" if mark else None,
-        )
+        entry = self.entry(cell, name)
+        entry = replace(entry, mark="", worse=None) if few else entry
+        return replace(entry, notes=notes.numbers(found.remarks(unit))) if found else entry
 
     def _caption(self, table: TableKey, *, few: bool) -> str:
         results, (task, metric, split) = self.results, table
@@ -94,15 +85,3 @@ class OwnTables(Section):
             selection=results.task_params.get(task, {}).get("selection"),
             few=FEW if few else 0,
         )
-
-
-def difference_text(found: Compared, unit: NumberFormat) -> str:
-    """Return the difference to the baseline with its interval, if any, or "cannot tell"."""
-    test = found.comparison
-    if found.verdict == "=":
-        return "="
-    if found.difference is None:
-        return "cannot tell" if found.verdict else ""
-    if test is None or test.low is None or test.high is None:
-        return f"{unit.show_difference(found.difference)}, cannot tell"
-    return f"{unit.show_difference(test.difference)} {unit.show_interval(test.low, test.high)}"

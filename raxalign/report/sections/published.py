@@ -136,6 +136,8 @@ class MeasuredRow:
         pairs = cell.values.get((task, lang, counted, split))
         if pairs is not None and pairs.mean < FEW:
             told.append(f"Over fewer than {FEW} word pairs: too few for a conclusion.")
+        if cell.runs_of(name) == 1:
+            told.append("One seed.")
         return tuple(told)
 
     def _of_sweep(self, cell: Cell, rule: Rule) -> MeasuredFigure | None:

@@ -43,10 +43,12 @@ class Spaces(Section):
         for name, (title, label) in _MEASURES.items():
             panels = self._layer_panels(cells, (task, name), label)
             about = caption(f"layers-{name}") + self.of_methods(self.MOST_METHODS)
-            yield Sketch(f"layers-{name}", title, about, panels)
+            basis = self.results.basis(task, cells)
+            yield Sketch(f"layers-{name}", title, about, panels, basis)
         for kind, title in _WORDS.items():
             name = f"words-{kind}"
-            yield Sketch(name, title, caption(name), self.word_panels(kind))
+            basis = f"{task}, test set, one seed"
+            yield Sketch(name, title, caption(name), self.word_panels(kind), basis)
 
     def _layer_panels(
         self, cells: Sequence[Cell], measure: tuple[str, str], label: str

@@ -69,7 +69,10 @@ def _sketches(results: Scoreboard, task: str, stem: str) -> Iterator[Sketch]:
     values of the first cell that has some.
     """
     title, rate = f"{task}: {spoken(stem)}", stem == "convert_rate"
-    found = next((grids for cell in results.cells if (grids := _grids(cell, task, stem))), {})
+    found, basis = next(
+        ((g, results.basis(task, [c])) for c in results.cells if (g := _grids(c, task, stem))),
+        ({}, ""),
+    )
     langs = sorted(results.plan.ordered(found), key=lambda lang: lang not in MEANS)
     grids = {{"avg": "mean"}.get(lang, lang): found[lang] for lang in langs}
     heats = []
@@ -79,11 +82,11 @@ def _sketches(results: Scoreboard, task: str, stem: str) -> Iterator[Sketch]:
         heat = Heat(values, list(map(str, layers)), [f"{weight:g}" for weight in weights])
         heats.append(Panel(name, "weight α", "layer", heat=heat))
     over, about = f"{title} over layers and weights", caption("shift_heat")
-    yield Sketch(f"heat-{task}-{stem}", over, about, heats)
+    yield Sketch(f"heat-{task}-{stem}", over, about, heats, basis)
     for axis, figure in (("weights", "7" if rate else "8a"), ("layers", "" if rate else "8b")):
         made = [curves_over(axis, n, f"{spoken(stem)} (%)", points) for n, points in grids.items()]
         panels, about = [p for p in made if p is not None], caption("shift_curves", figure=figure)
-        yield Sketch(f"{axis}-{task}-{stem}", f"{title} over {axis}", about, panels)
+        yield Sketch(f"{axis}-{task}-{stem}", f"{title} over {axis}", about, panels, basis)
 
 
 def _grids(cell: Cell, task: str, stem: str) -> dict[str, Points]:

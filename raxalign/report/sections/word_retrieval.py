@@ -123,7 +123,8 @@ class WordRetrieval(Section):
         about = caption("by_frequency_rank", languages=_languages(asked))
         label = results.axis(task, "contextual_accuracy") if curves else ""
         panel = Panel("", "difference of ranks, from", label, curves, log=True)
-        sketch = Sketch("rank-differences", _RANKS, about, [panel] if curves else [])
+        panels, basis = [panel] if curves else [], f"{task}, test set, one seed"
+        sketch = Sketch("rank-differences", _RANKS, about, panels, basis)
         return _table(results, _RANKS, found, about), sketch
 
 

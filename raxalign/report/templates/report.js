@@ -32,6 +32,16 @@
     linked();
   }
 
+  // what is folded is open on paper, also where the style sheet cannot open it
+  let opened = [];
+  addEventListener("beforeprint", () => {
+    opened = all("details:not([open])");
+    for (const folded of opened) folded.open = true;
+  });
+  addEventListener("afterprint", () => {
+    for (const folded of opened) folded.open = false;
+  });
+
   // a cell's number, or null where it has none
   const value = (cell) => {
     const text = (plain(cell, ".v") || cell.firstChild?.textContent || "").trim();
