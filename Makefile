@@ -1,4 +1,4 @@
-# Set-up, checks, tests and the quickstart; each target does all that it needs on a fresh machine with Python >= 3.11 and, for the extra eflomal, a C compiler.
+# Set-up, checks, tests, the quickstart and a release; each target does all that it needs on a fresh machine with Python >= 3.11.
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
@@ -6,14 +6,28 @@ BIN = $(VENV)/bin
 PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 READY = $(VENV)/.ready
 
-.PHONY: setup quickstart report-demo test test-cluster test-all test-newest unit unit-vectors unit-rest check docs bench lock audit clean
+# $(call install,ENVIRONMENT,WHAT): make an environment with the versions of constraints.txt. uv takes PyTorch's build for this machine, without CUDA
+# where there is no GPU (UV_TORCH_BACKEND names another). pip (UV= chooses it) takes that of the index, or keeps that of the environment:
+# docs/how-to/install.md has a line for machines without a GPU.
+UV := $(shell command -v uv)
+ifeq ($(UV),)
+install = $(PYTHON) -m venv $(1) \
+  && $(1)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch \
+  && $(1)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt $(2)
+else
+install = $(UV) venv --quiet --allow-existing --seed --python $(PYTHON) $(1) \
+  && $(UV) pip install --quiet --python $(1) --torch-backend $(or $(UV_TORCH_BACKEND),auto) --constraint constraints.txt $(2)
+endif
+# A C compiler builds eflomal; without one its tests are skipped.
+DEV = dev$(if $(shell command -v cc),$(comma)eflomal)
+comma = ,
+
+.PHONY: setup quickstart report-demo test test-cluster test-all test-newest unit unit-vectors unit-rest check docs bench lock audit release clean
 
 setup: $(READY)
 
 $(READY): pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(call install,$(VENV),--editable '.[$(DEV)]')
 	touch $(READY)
 
 quickstart: $(READY)
@@ -61,7 +75,7 @@ test-all: test test-cluster
 # The tests on the newest releases of everything that pyproject.toml allows, in an environment of its own; not for CI.
 test-newest:
 	$(PYTHON) -m venv build/newest
-	build/newest/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --editable '.[dev]'
+	build/newest/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --editable '.[$(DEV)]'
 	build/newest/bin/python -m pip list --disable-pip-version-check | grep -iE '^(ray|torch|mlflow|transformers|datasets|optuna|pyarrow|numpy) '
 	touch build/newest/.ready
 	$(MAKE) VENV=build/newest READY=build/newest/.ready test
@@ -93,5 +107,24 @@ audit:
 	build/audit/bin/pip-audit --strict --disable-pip --no-deps --requirement constraints.txt
 	build/audit/bin/pip-audit --strict --disable-pip --require-hashes --requirement cluster/requirements.lock
 
+# A release of the commit that is checked out: dist/ is built, checked, and installed into a clean environment, where nothing may be compiled and the
+# quickstart runs; then the commit gets its tag. Nothing is uploaded: CONTRIBUTING.md.
+VERSION = $(shell sed -n 's/^VERSION = "\(.*\)"/\1/p' raxalign/version.py)
+RELEASE = $(abspath build/release)
+release:
+	@test -z "$$(git status --porcelain)" || { echo "release: git status lists changes: commit or remove them" >&2; exit 1; }
+	@! git rev-parse --quiet --verify refs/tags/v$(VERSION) > /dev/null \
+	  || { echo "release: the tag v$(VERSION) is there: raise VERSION in raxalign/version.py" >&2; exit 1; }
+	rm -rf dist $(RELEASE)
+	$(PYTHON) -m venv $(RELEASE)/tools
+	$(RELEASE)/tools/bin/python -m pip install --quiet --disable-pip-version-check build twine
+	$(RELEASE)/tools/bin/python -m build --outdir dist .
+	$(RELEASE)/tools/bin/twine check --strict dist/*
+	$(call install,$(RELEASE)/clean,--only-binary :all: dist/*.whl)
+	mkdir $(RELEASE)/run && cd $(RELEASE)/run && export PATH=$(RELEASE)/clean/bin:$$PATH \
+	  && raxalign init quickstart && raxalign grid quickstart.yaml && raxalign results quickstart.yaml --compare
+	git tag --annotate v$(VERSION) --message "raxalign $(VERSION)"
+	@echo "Tagged v$(VERSION); dist/ is ready and nothing was uploaded: CONTRIBUTING.md has the rest."
+
 clean:
-	rm -rf $(VENV) build *.egg-info
+	rm -rf $(VENV) build dist *.egg-info

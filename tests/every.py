@@ -1,5 +1,5 @@
-"""Which cases run: some by default, all of them under RAXALIGN_TEST_ALL (``make test-all``); and
-which trials of a grid."""
+"""Which cases run: some by default, all of them under RAXALIGN_TEST_ALL (``make test-all``), those
+of eflomal where it is installed; and which trials of a grid."""
 
 from __future__ import annotations
 
@@ -8,12 +8,20 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeVar
 
+import pytest
+
 from raxalign.grid.plan import Plan
+from raxalign.pairing.aligners.eflomal import Eflomal
 
 T = TypeVar("T")
 
 EVERY = bool(os.environ.get("RAXALIGN_TEST_ALL"))
 """Whether all cases run."""
+
+needs_eflomal = pytest.mark.skipif(
+    bool(Eflomal(Eflomal.Params()).missing()),
+    reason="eflomal is not installed: `make setup` found no C compiler",
+)
 
 
 def in_turn(cases: Iterable[T], turn: int) -> list[T]:

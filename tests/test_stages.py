@@ -24,7 +24,7 @@ from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.sentence_retrieval import SentenceRetrieval
 from raxalign.train.runtime import Runtime
 from raxalign.values.results import remarks
-from tests.every import EVERY
+from tests.every import EVERY, needs_eflomal
 from tests.forks import forks
 from tests.grids import write_grid
 
@@ -241,6 +241,7 @@ def test_sentence_pairs_are_those_of_the_word_pairs(tmp_path, place):
     assert workshop.ledger.predictions(found["key"]).equals(outcome.predictions)
 
 
+@needs_eflomal
 def test_each_seed_has_links_of_its_own_of_a_word_aligner_without_a_seed(tmp_path, place):
     parts = {**ONE, "methods": ("rotation: {}",), "seeds": "[0, 1]", "aligner": "eflomal"}
     workshop = open_at(write_grid(tmp_path, **parts), place)

@@ -110,6 +110,7 @@ class Forecast:
     kinds: Mapping[str, float]  # kind of stage -> seconds of all of its kind
     unknown: Mapping[str, float]  # by key, of the others: what is usual for their kind
     unlike: Mapping[str, int]  # kind of stage -> how many of these there are
+    held: float = 0.0  # those of the seconds for which a worker holds its GPUs, where it has some
 
     @classmethod
     def of(cls, plan: Plan, took: Mapping[str, float], left: Iterable[str]) -> Forecast:
@@ -131,7 +132,8 @@ class Forecast:
             key: _TRAINED if _trains(plan.stages[key]) else _USUAL.get(kind, 0.1)
             for key, kind in others.items()
         }
-        return cls(seconds, dict(kinds), unknown, dict(Counter(others.values())))
+        held = math.fsum(cost for key, cost in seconds.items() if plan.stages[key].holds_worker)
+        return cls(seconds, dict(kinds), unknown, dict(Counter(others.values())), held)
 
     @staticmethod
     def by_like(
@@ -154,9 +156,10 @@ class Forecast:
         """Seconds of all that is like something that has run."""
         return math.fsum(self.seconds.values())
 
-    def told(self, workers: int, *, starts: bool = False) -> str:
+    def told(self, workers: int, *, gpus: float = 0.0, starts: bool = False) -> str:
         """Return the line of `plan`, with the time on a number of workers at once, until the end;
-        with that until Ray `starts`, where it has to.
+        with the hours of GPUs, where each worker has some, and with that until Ray `starts`, where
+        it has to.
         """
         rest = ", ".join(f"{count} {kind}" for kind, count in self.unlike.items())
         if not self.seconds:
@@ -166,11 +169,13 @@ class Forecast:
         ways = [f"{workers} workers"] * (workers > 1) + ["the start of Ray"] * starts
         wall = f", {roughly(shared + _START * starts)} with {' and '.join(ways)}" if ways else ""
         bound = "at least" if rest else "about"
+        held = max(self.held * gpus / 3600, 0.01)
+        hours = f", {held:{'.0f' if held >= 10 else '.2g'}} GPU hours" if self.held * gpus else ""
         rest = f"; not known before something like it has run: {rest}" if rest else ""
         ranked = sorted(self.kinds.items(), key=lambda entry: -entry[1])
         parts = ", ".join(f"{kind} {duration(size)}" for kind, size in ranked if size >= _SHOWN)
         basis = f"from what has run in this storage{': ' if parts else ''}{parts}"
-        return f"time, {bound}: {roughly(self.total)} of worker time{wall} ({basis}){rest}"
+        return f"time, {bound}: {roughly(self.total)} of worker time{hours}{wall} ({basis}){rest}"
 
 
 def _alike(plan: Plan, key: str) -> tuple[Any, ...]:

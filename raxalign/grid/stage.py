@@ -109,6 +109,11 @@ class Stage:
         return self.trained or self.kind == "encoder"
 
     @property
+    def holds_worker(self) -> bool:
+        """Whether torch is needed to make it, and a GPU where workers have one."""
+        return self.fitted or self.kind == "evaluation" or "encoder" in self.inputs
+
+    @property
     def files(self) -> dict[str, dict[str, Path]]:
         """Its local files: name -> language -> path."""
         files: dict[str, dict[str, Path]] = {}

@@ -64,12 +64,13 @@ class PlanView:
         """Return ``{"points", "trials", "stages", "cached", ...}``: `cached` counts the trials
         whose results are all there, `dropped` of a stage is whether its weights were not kept,
         `bytes` what it has or had (null: not made), `time` the worker time for what is left, by
-        what has run in the storage (null: nothing like it), and `disk` the estimate for the whole
-        grid, without totals where most is `missing`.
+        what has run in the storage (null: nothing like it), with its GPU hours, and `disk` the
+        estimate for the whole grid, without totals where most is `missing`.
         """
         plan, storage, run = self.plan, self.storage, self.run
         stock = Stock.of(plan, storage)
         times = _time(plan, storage, stock)
+        known = bool(times.seconds) or not times.unknown
         data = {
             "points": plan.points,
             "trials": [_trial(trial) for trial in plan.trials],
@@ -91,7 +92,8 @@ class PlanView:
             "warnings": plan.warnings,
             "unknown_depths": plan.unknown_depths,
             "time": {
-                "seconds": times.total if times.seconds or not times.unknown else None,
+                "seconds": times.total if known else None,
+                "gpu_hours": times.held * _gpus(run, stock) / 3600 if known else None,
                 "kinds": times.kinds,
                 "unknown": times.unlike,
                 "workers": at_once(run),
@@ -117,7 +119,7 @@ class PlanView:
             f"evaluations: {len(evaluations)} ({len(evaluations & stock.there)} done)",
             *SearchReport(plan, storage).plan_lines(),
             f"storage: {storage}",
-            times.told(at_once(run), starts=not run.address) + uncounted,
+            times.told(at_once(run), gpus=_gpus(run, stock), starts=not run.address) + uncounted,
             _quicker_links(plan, times),
             Disk.of(plan, stock.bytes, run.concurrency).told(run.keep) + uncounted,
             f"GPU memory: {stock.gpu_bytes / 2**30:.1f} GiB for the largest training so far"
@@ -161,6 +163,13 @@ def at_once(run: RunConfig) -> int:
     """Return how many trials run at once on this machine; a cluster may have more room."""
     cores = max(1, (os.cpu_count() or 1) // (run.threads * run.workers))
     return min(cores, run.concurrency or cores)
+
+
+def _gpus(run: RunConfig, stock: Stock) -> float:
+    """Return the GPUs of each worker. Where the grid does not say how many, that is one where a
+    training run of this storage was on a GPU, and none elsewhere: GPUs are not looked for.
+    """
+    return float(stock.gpu_bytes > 0) if run.gpus_per_worker is None else run.gpus_per_worker
 
 
 def _time(plan: Plan, storage: Storage, stock: Stock) -> Forecast:

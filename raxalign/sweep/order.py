@@ -71,10 +71,7 @@ class SweepJob:
         shared, found = set(stages), list[SweepJob]()
         for key in stages:
             inputs = shared.intersection(plan.closure([key])) - {key}
-            stage = plan.stages[key]
-            # torch, and a GPU where workers have one, is needed to make it
-            trains = stage.fitted or "encoder" in stage.inputs
-            needs = Holds.WORKER if trains else Holds.CPUS
+            needs = Holds.WORKER if plan.stages[key].holds_worker else Holds.CPUS
             found.append(cls(key, is_trial=False, inputs=frozenset(inputs), needs=needs))
         for trial in trials:
             evaluations = list(trial.evaluations.values())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import operator
 import re
 import subprocess
 from pathlib import Path
@@ -126,6 +128,74 @@ def test_kubernetes_pods_share_image_storage_commit_and_grid_but_only_heads_driv
 def container(group: dict[str, Any]) -> dict[str, Any]:
     (found,) = group["template"]["spec"]["containers"]
     return found
+
+
+def test_kueue_admits_the_job_by_its_label_and_with_a_number_of_workers_that_stays(job):
+    """Kueue refuses an autoscaler within Ray, and a job whose cluster stays."""
+    kustomization = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())
+    assert kustomization["resources"] == ["rayjob.yaml"]
+    (change,) = kustomization["patches"]
+    target = {"kind": job["kind"], "name": job["metadata"]["name"]}
+    assert change["target"] == target
+    queued = patched(job, yaml.safe_load(change["patch"]))
+    assert queued["metadata"]["labels"] == {"kueue.x-k8s.io/queue-name": "QUEUE"}
+    cluster = queued["spec"]["rayClusterSpec"]
+    assert not cluster.keys() & {"enableInTreeAutoscaling", "autoscalerOptions"}
+    assert queued["spec"]["shutdownAfterJobFinishes"]
+    (workers,) = cluster["workerGroupSpecs"]
+    assert workers["replicas"] == workers["minReplicas"] == workers["maxReplicas"] > 0
+
+
+def patched(value: Any, steps: list[dict[str, Any]]) -> Any:
+    """A value after steps of JSON Patch: those that kustomize would refuse raise here too."""
+    for step in steps:
+        *way, last = (int(n) if n.isdigit() else n for n in step["path"].split("/")[1:])
+        place = functools.reduce(operator.getitem, way, value)
+        assert (last in place) == (step["op"] != "add")
+        if step["op"] == "remove":
+            del place[last]
+        else:
+            place[last] = step["value"]
+    return value
+
+
+@pytest.fixture
+def sky() -> dict[str, Any]:
+    return yaml.safe_load((FOLDER / "skypilot.yaml").read_text())
+
+
+def test_skypilot_takes_the_machine_the_versions_and_the_region_of_the_aws_cluster(sky):
+    config = launched_from("cluster.yaml")
+    node, asked = config["available_node_types"]["gpu_spot"], sky["resources"]
+    assert asked["infra"] == f"aws/{config['provider']['region']}"
+    assert node["node_config"]["InstanceType"] == "g6.2xlarge"  # 8 CPUs, 32 GiB, one NVIDIA L4
+    assert (asked["accelerators"], asked["cpus"], asked["memory"]) == ("L4:1", "8+", "32+")
+    assert node["resources"] == {"CPU": 8, "GPU": 1}
+    (disk,) = node["node_config"]["BlockDeviceMappings"]
+    assert asked["disk_size"] == disk["Ebs"]["VolumeSize"]
+    assert node["node_config"]["InstanceMarketOptions"] == {"MarketType": "spot"}
+    assert asked["use_spot"]
+    for flag in ("--require-hashes --requirement", "--no-deps --no-build-isolation --editable"):
+        assert flag in sky["setup"]
+        assert any(flag in command for command in config["setup_commands"])
+
+
+@pytest.mark.parametrize(("shard", "more"), [("", []), ("2/4", ["--shard", "2/4"])])
+def test_skypilot_runs_a_grid_or_a_part_of_it_and_asks_for_what_it_cannot_know(
+    sky, shard, more, tmp_path
+):
+    given = {"GRID": "grids/a grid.yaml", "SHARD": shard}
+    unknown = {name for name, value in sky["envs"].items() if value is None}
+    assert unknown == {"GRID", "RAXALIGN_STORAGE", "RAXALIGN_COMMIT"}
+    (tmp_path / "venv" / "bin").mkdir(parents=True)
+    program = tmp_path / "venv" / "bin" / "raxalign"
+    program.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    program.chmod(0o755)
+    environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", **given}
+    command = ["bash", "-c", sky["run"]]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["grid", given["GRID"], *more]
+    subprocess.run(["bash", "-n", "-c", sky["setup"]], check=True)
 
 
 def test_the_slurm_script_is_valid_bash_and_asks_for_whole_nodes_with_one_task_each():

@@ -13,6 +13,7 @@ from raxalign.pairing.aligners.base import AlignerInputs
 from raxalign.pairing.aligners.links import GivenLinks
 from raxalign.pairing.gold import LinkCounts
 from raxalign.pairing.links import Links
+from tests.every import needs_eflomal
 
 TOKEN = re.compile(r"\w+['’]?|[^\w\s]")
 MORE_TEXT = 8000
@@ -59,7 +60,7 @@ def test_the_gold_links_are_read_as_they_are_counted(real_data, hansards):
     ("kind", "params", "bound"),
     [
         ("fast_align", {}, 0.21),
-        ("eflomal", {}, 0.17),
+        pytest.param("eflomal", {}, 0.17, marks=needs_eflomal),
         ("thot", {}, 0.17),
     ],
 )
@@ -78,7 +79,7 @@ def test_error_rate_on_the_hansards(kind, params, bound, hansards, tmp_path, rec
     ("kind", "params"),
     [
         ("fast_align", {}),
-        ("eflomal", {}),
+        pytest.param("eflomal", {}, marks=needs_eflomal),
         ("thot", {}),
     ],
 )

@@ -98,6 +98,17 @@ def test_the_start_of_ray_and_several_workers_count_until_the_end_and_not_as_wor
 
 
 @pytest.mark.parametrize(
+    ("gpus", "hours"), [(1.0, ", 2 GPU hours, "), (0.25, ", 0.5 GPU hours, "), (8.0, ", 16 GPU h")]
+)
+def test_gpu_hours_are_those_of_the_workers_that_hold_gpus_and_not_of_data(plan, gpus, hours):
+    encoder, bitext = *of(plan, "encoder"), of(plan, "bitext")[0]
+    found = Forecast.of(plan, {encoder: 7200.0, bitext: 1800.0}, [encoder, bitext])
+    assert f" of worker time{hours}" in found.told(2, gpus=gpus)
+    assert "GPU" not in found.told(2)
+    assert "GPU" not in Forecast.of(plan, {bitext: 1800.0}, [bitext]).told(2, gpus=gpus)
+
+
+@pytest.mark.parametrize(
     ("aligner", "seconds", "named"),
     [("eflomal", 100, True), ("eflomal", 0.001, False), ("fast_align", 100, False)],
 )

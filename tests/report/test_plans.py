@@ -67,6 +67,26 @@ def test_a_plan_says_what_the_largest_of_its_trainings_took_on_a_card(tmp_path):
     assert f"GPU memory: {gib}.0 GiB for the largest training so far" in text
 
 
+@pytest.mark.parametrize(("trained_on_gpu", "without_a_number"), [(True, 1.0), (False, 0.0)])
+def test_workers_have_gpus_by_the_grid_or_where_a_training_run_was_on_one(
+    tmp_path, trained_on_gpu, without_a_number
+):
+    plan, root = plan_of(tmp_path), str(tmp_path / "storage")
+    record(plan, Ledger(root), 0)
+    notes = {Workshop.GPU_BYTES: 2**30} if trained_on_gpu else {}
+    ArtifactStore(root).make("aligned", of_kind(plan, "aligned")[0].key, lambda _: notes)
+
+    def hours(gpus):
+        view = PlanView(plan, Storage(root), RunConfig(gpus_per_worker=gpus))
+        assert ("GPU hours" in view.text()) == bool(gpus or (gpus is None and trained_on_gpu))
+        return json.loads(view.json())["time"]["gpu_hours"]
+
+    assert hours(1.0) > 0
+    given = {gpus: hours(gpus) / hours(1.0) for gpus in (0.0, 0.5, 4.0)}
+    assert given == pytest.approx({0.0: 0.0, 0.5: 0.5, 4.0: 4.0})
+    assert hours(None) / hours(1.0) == pytest.approx(without_a_number)
+
+
 def test_a_failure_counts_until_its_trial_is_done(tmp_path):
     plan, ledger = plan_of(tmp_path), Ledger(str(tmp_path / "storage"))
     ledger.fail(plan.trials[0].key, {"message": "out of memory"})

@@ -12,6 +12,7 @@ from raxalign.errors import DependencyError, RaxalignError, TransientError
 from raxalign.pairing.aligners import eflomal
 from raxalign.pairing.aligners.base import AlignerInputs
 from raxalign.pairing.aligners.eflomal import Eflomal
+from tests.every import needs_eflomal
 
 REAL_PYTHON = sys.executable
 
@@ -38,6 +39,7 @@ def program(tmp_path, monkeypatch):
     return install
 
 
+@needs_eflomal
 def test_a_tiny_bitext_is_aligned_in_both_directions(tmp_path):
     for links in align(SRC, TGT, tmp_path):
         assert len(links) == len(SRC)
@@ -47,6 +49,7 @@ def test_a_tiny_bitext_is_aligned_in_both_directions(tmp_path):
     assert [len(links) for links in align([], [], tmp_path)] == [0, 0]
 
 
+@needs_eflomal
 def test_words_with_blanks_and_bars_stay_one_word(tmp_path):
     odd = {"das": "d a\ts", "Haus": "|||", "ein": "\u2028", "Buch": "\n", "Das": ""}
     forward, reverse = align([[odd[w] for w in words] for words in SRC], TGT, tmp_path)
@@ -54,6 +57,7 @@ def test_words_with_blanks_and_bars_stay_one_word(tmp_path):
     assert max(forward.src.max(), forward.tgt.max(), reverse.src.max(), reverse.tgt.max()) == 1
 
 
+@needs_eflomal
 def test_words_are_lower_cased_unless_told_otherwise(tmp_path, monkeypatch):
     written = []
 
