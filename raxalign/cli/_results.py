@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -310,3 +311,29 @@ def diff(
         print_out(found.text(width()))
     if found.any:
         raise typer.Exit(1)
+
+
+def verify(
+    archive: Annotated[Path, Argument(metavar="BUNDLE")],
+    sample: Annotated[str | None, Option(metavar="N%[@SEED]")] = None,
+    storage: opt.Storage = None,
+) -> None:
+    """Check a bundle: its files, the keys of its results, the scores by the predictions, and the
+    report by the scores; and run some trials again.
+
+    Exit code: 0 where all is equal (values within 1e-6), 1 where something differs, 2 where it
+    cannot be checked.
+
+    Options:
+        archive: What `raxalign bundle` has written.
+        sample: Run this share of the trials again, such as 5%; they are drawn, or chosen by a seed.
+        storage: Where they run, a storage without their results (default: a temporary folder).
+    """
+    from raxalign.inspect.bundle import verify as findings
+
+    verdicts = set[str]()
+    for found in findings(archive, sample, storage):
+        print_out(found.text(width()))
+        verdicts.add(found.verdict)
+    if code := 1 if "different" in verdicts else 2 if "not checked" in verdicts else 0:
+        raise typer.Exit(code)

@@ -401,7 +401,7 @@ class Workshop:
         outcome = PluginFault.returned(plugin, "evaluate", result, Outcome)
         _refuse_impossible(stage, outcome)
         record = {
-            **_identity(stage, task, encoder),
+            **stage.evaluated(task, encoder),
             "scores": [vars(score) for score in outcome.scores],
             **_unseen(stage, outcome),
             "notes": {
@@ -563,20 +563,6 @@ def _refuse_impossible(stage: Stage, outcome: Outcome) -> None:
                 line=inspect.getsourcelines(task)[1],
                 remedy="Correct the score, or its unit or range in the task's `metrics`",
             )
-
-
-def _identity(stage: Stage, task: str, encoder: str) -> dict[str, Any]:
-    """Return what was evaluated, as the record names it."""
-    return {
-        "key": stage.key,
-        "task": task,
-        "kind": stage.maker,
-        "params": stage.params["task"],
-        "aligned": stage.inputs["aligned"],
-        "encoder": encoder,
-        "languages": stage.params["languages"],
-        "seed": stage.params.get("seed"),
-    }
 
 
 def _joined(of_trainings: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
