@@ -330,10 +330,11 @@ def verify(
         storage: Where they run, a storage without their results (default: a temporary folder).
     """
     from raxalign.inspect.bundle import verify as findings
+    from raxalign.printing import paragraph
 
-    verdicts = set[str]()
-    for found in findings(archive, sample, storage):
-        print_out(found.text(width()))
-        verdicts.add(found.verdict)
-    if code := 1 if "different" in verdicts else 2 if "not checked" in verdicts else 0:
-        raise typer.Exit(code)
+    codes = {0}
+    for code, lines in findings(archive, sample, storage):
+        print_out("\n  ".join(part for line in lines for part in paragraph(line, width())))
+        codes.add(code)
+    if any(codes):
+        raise typer.Exit(min(codes - {0}))

@@ -15,10 +15,10 @@ import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from raxalign.analysis.cells import MEANS
 from raxalign.errors import RaxalignError
@@ -32,7 +32,7 @@ from raxalign.grid.plan import Plan
 from raxalign.grid.trial import Trial
 from raxalign.grid.yaml_file import Faults
 from raxalign.inspect.diff import NEAR, ComparedSide, Differences
-from raxalign.printing import counted, masked, paragraph
+from raxalign.printing import counted, masked
 from raxalign.provenance import versions
 from raxalign.report.compose import ReportOptions, write_report
 from raxalign.single.place import storage_of
@@ -47,6 +47,7 @@ from raxalign.values.results import metric_name, rows
 from raxalign.version import VERSION
 
 _MANIFEST = "MANIFEST.json"
+_PACKAGE = f"{Path(__file__).parents[1]}/"
 _DEEP = "a/b/c/d/e/f"  # so that `../` in a grid file leads to a place that is ours
 _LARGEST = 100e9  # bytes of all files
 _MOST = 10  # lines on one check
@@ -70,26 +71,15 @@ class _Manifest:
     files: Mapping[Inside, FileEntry]
 
 
-@dataclass(frozen=True)
-class Finding:
-    """What one check of a bundle has found, with lines on what differs or is missing."""
+Found = tuple[int, list[str]]
+"""An exit code, and what a check has found in lines."""
 
-    check: str
-    verdict: Literal["equal", "equal within rounding", "different", "not checked"]
-    said: str
-    lines: Sequence[str] = ()
 
-    @classmethod
-    def of(cls, check: str, said: str, lines: Sequence[str] = (), near: int = 0) -> Finding:
-        """Return what was found by the lines on differences, and the number of `near` values."""
-        equal = "equal within rounding" if near else "equal"
-        return cls(check, "different" if lines else equal, said, lines)
-
-    def text(self, width: int | None) -> str:
-        """Return it for a terminal."""
-        found = [f"{self.check}: {self.verdict}; {self.said}", *self.lines[:_MOST]]
-        found += [f"and {more:,} more"] if (more := len(self.lines) - _MOST) > 0 else []
-        return "\n  ".join(part for line in found for part in paragraph(line, width and width - 2))
+def _found(check: str, said: str, lines: Sequence[str] = (), near: int = 0) -> Found:
+    """Return what was found by the lines on differences, and the number of `near` values."""
+    verdict = "different" if lines else "equal within rounding" if near else "equal"
+    more = [f"and {len(lines) - _MOST:,} more"] if len(lines) > _MOST else []
+    return int(bool(lines)), [f"{check}: {verdict}; {said}", *lines[:_MOST], *more]
 
 
 def pack(opened: Opened, out: Path) -> list[str]:
@@ -99,8 +89,7 @@ def pack(opened: Opened, out: Path) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="raxalign-bundle-") as made:
         folder, archive = Path(made, "bundle"), Path(made, "bundle.zip")
         _copy_sources(opened.grid, folder / "grid")
-        _write_report(opened, folder / "grid", folder / "report")
-        held = _copy_results(opened, Storage(str(folder)))
+        _copy_results(opened, folder)
         (folder / "README.txt").write_text(_ABOUT, encoding="utf-8")
         manifest = _described(opened, folder)
         text = json.dumps(asdict(manifest), ensure_ascii=False, indent=1)
@@ -117,9 +106,9 @@ def pack(opened: Opened, out: Path) -> list[str]:
         elif file_digest(out) != sha256:
             remedy = "name another file with --out, or remove it first"
             raise RaxalignError(f"{out}: is there already, with other content; {remedy}")
-    lines = [f"{counted(held, 'result')}, predictions and report: {size}, SHA-256 {sha256}"]
-    left = f"unfinished, as its {_MANIFEST} says: {len(manifest.lacking):,} results are missing"
-    lines += [left] if manifest.lacking else []
+    every, left = len(_evaluations(opened.plan)), len(manifest.lacking)
+    lines = [f"{every - left:,} of {counted(every, 'result')}, report: {size}, SHA-256 {sha256}"]
+    lines += [f"unfinished, as its {_MANIFEST} says"] if left else []
     needs = {**manifest.data, **manifest.remote}.items()
     return lines + [f"needs, and does not hold: {at} ({known[:12]})" for at, known in needs]
 
@@ -138,9 +127,12 @@ def _copy_sources(grid: Grid, folder: Path) -> None:
         text = text.replace(item.value.strip(), name)
     path.write_text(masked(text.replace(f"{Path.home()}/", "~/")), encoding="utf-8")
     lock = replace(Lock.load(grid.path), path=path.with_suffix(".lock"))
-    for spec in grid.every_encoder():
-        with suppress(RaxalignError):  # what a hub's config says is in the cache here, not there
-            lock = replace(lock, entries={**spec.plugin().fetch_config(lock.get), **lock.entries})
+    for kind in (spec.plugin() for spec in grid.every_encoder()):
+        asked = dict[str, str | None]()
+        kind.depth(lambda name: asked.setdefault(name, lock.get(name)))  # noqa: B023 called here
+        if None in asked.values():  # the hub's config is in a cache here, and may not be elsewhere
+            with suppress(RaxalignError):
+                lock = replace(lock, entries={**kind.fetch_config(lock.get), **lock.entries})
     if lock.entries:
         lock.save()
 
@@ -151,20 +143,24 @@ def _evaluations(plan: Plan) -> dict[str, tuple[Trial, str]]:
     return dict(reversed(list(every)))
 
 
-def _copy_results(opened: Opened, storage: Storage) -> int:
-    """Copy results, the looks at them and what searches tried; return how many results."""
-    ledger, files = opened.storage.ledger, opened.storage.files
-    there = sorted(_evaluations(opened.plan).keys() & ledger.keys())
+def _copy_results(opened: Opened, folder: Path) -> None:
+    """Copy results and what searches tried, write the report of the copies, which is a look at
+    them, and copy the looks.
+    """
+    copy = replace(opened, run=opened.run.model_copy(update={"storage": str(folder)}))
+    own, new, files = opened.storage.ledger, copy.storage.ledger, opened.storage.files
+    there = sorted(_evaluations(opened.plan).keys() & own.keys())
     if not there:
         told = f"{opened.grid.path}: has no results in the storage {opened.storage}"
         raise RaxalignError(f"{told}: run `raxalign grid` first")
     for key in there:
-        storage.ledger.write(key, ledger.read(key), ledger.predictions(key))
+        new.write(key, own.read(key), own.predictions(key))
+    new.looks = own.looks
+    _write_report(copy, folder / "grid", folder / "report")
     others = [f"{study.folder}.json" for study in opened.plan.studies]
     others += [f"looks/{name}" for name in files.names("looks") if name.endswith(".json")]
     for name, data in files.read_many(others).items():
-        storage.files.write(name, data)
-    return len(there)
+        copy.storage.files.write(name, data)
 
 
 def _write_report(opened: Opened, sources: Path, folder: Path) -> None:
@@ -178,7 +174,8 @@ def _described(opened: Opened, folder: Path) -> _Manifest:
     plan, base = opened.plan, opened.grid.path.parent.resolve()
     read: dict[str, str] = {}
     for stage in plan.stages.values():
-        read |= {at: stage.digests[name] for name, at in stage.locations.items()}
+        outside = {n: at for n, at in stage.locations.items() if not at.startswith(_PACKAGE)}
+        read |= {at: stage.digests[name] for name, at in outside.items()}
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     entries = [FileEntry(path.stat().st_size, file_digest(path)) for path in paths]
     names = [path.relative_to(folder).as_posix() for path in paths]
@@ -192,7 +189,7 @@ def _described(opened: Opened, folder: Path) -> _Manifest:
     )
 
 
-def verify(path: Path, sample: str | None = None, storage: str | None = None) -> Iterator[Finding]:
+def verify(path: Path, sample: str | None = None, storage: str | None = None) -> Iterator[Found]:
     """Yield what each check of a bundle finds: files, keys, scores, the report, and with a `sample`
     (``5%``, or with a seed ``5%@17``) trials that are run again, in a storage without results
     (None: a temporary one). What follows from other files or keys is not checked.
@@ -203,7 +200,7 @@ def verify(path: Path, sample: str | None = None, storage: str | None = None) ->
     with tempfile.TemporaryDirectory(prefix="raxalign-verify-") as made:
         place = Path(made).resolve()
         folder, manifest, faults = _unpacked(path, place / _DEEP)
-        yield Finding.of("files", f"{len(manifest.files):,} in its {_MANIFEST}", faults)
+        yield _found("files", f"{len(manifest.files):,} in its {_MANIFEST}", faults)
         if not faults:
             grid = folder / manifest.grid
             lacking = _lacking(manifest, path.absolute().parent, grid, place)
@@ -214,13 +211,13 @@ def verify(path: Path, sample: str | None = None, storage: str | None = None) ->
             said += (
                 f", packed by {manifest.versions.get('raxalign')}{left * bool(manifest.lacking)}"
             )
-            yield Finding.of("keys", said, faults)
+            yield _found("keys", said, faults)
         if faults:
             return
         yield _of_scores(opened)
         yield _of_report(opened, folder / "report", place / "anew")
         if percent and lacking:
-            yield Finding("sample", "not checked", "the grid reads what is not here", lacking)
+            yield 2, ["sample: not checked; the grid reads what is not here", *lacking]
         elif percent:
             fresh = storage_of(storage) if storage else Storage(str(place / "again"))
             yield _of_sample(opened, percent, seed, fresh)
@@ -301,7 +298,7 @@ def _key_faults(opened: Opened, manifest: _Manifest) -> Iterator[str]:
                 yield f"{key}: its {name} is not that of {plan.trial_name(trial)}, {task}"
 
 
-def _of_scores(opened: Opened) -> Finding:
+def _of_scores(opened: Opened) -> Found:
     """Compute scores from predictions, and means over languages from scores."""
     plan, ledger, planned = opened.plan, opened.storage.ledger, _evaluations(opened.plan)
     lines, near, count, every = list[str](), 0, 0, 0
@@ -313,7 +310,7 @@ def _of_scores(opened: Opened) -> Finding:
                 told = f"{own:.6g} in its record, {again:.6g} by its predictions"
                 lines.append(f"{plan.trial_name(trial)}, {metric_name(task, *at)}: {told}")
     said = f"{count:,} of {counted(every, 'value')} computed anew, which others cannot be"
-    return Finding.of("scores", said, lines, near)
+    return _found("scores", said, lines, near)
 
 
 def _computed(
@@ -337,7 +334,7 @@ def _computed(
             yield at, value, sample.value
 
 
-def _of_report(opened: Opened, own: Path, anew: Path) -> Finding:
+def _of_report(opened: Opened, own: Path, anew: Path) -> Found:
     """Write the report anew, and compare its files; figures depend on matplotlib's version."""
     _write_report(opened, opened.grid.path.parent, anew)
     one, two = ({p.relative_to(of).as_posix() for p in of.rglob("*.*")} for of in (own, anew))
@@ -347,7 +344,7 @@ def _of_report(opened: Opened, own: Path, anew: Path) -> Finding:
         if texts[0] != texts[1]:
             told, near = _difference(*(text.split("\n") for text in texts)), near + 1
             lines += [f"report/{name}: {told}"] if told else []
-    return Finding.of("report", f"{len(two)} files written anew from the results", lines, near)
+    return _found("report", f"{len(two)} files written anew from the results", lines, near)
 
 
 def _difference(own: list[str], again: list[str]) -> str:
@@ -361,7 +358,7 @@ def _difference(own: list[str], again: list[str]) -> str:
     return ""
 
 
-def _of_sample(opened: Opened, percent: float, seed: int, storage: Storage) -> Finding:
+def _of_sample(opened: Opened, percent: float, seed: int, storage: Storage) -> Found:
     """Run some trials again, and compare their values and predictions."""
     from raxalign.sweep.grid import run_whole
 
@@ -386,4 +383,4 @@ def _of_sample(opened: Opened, percent: float, seed: int, storage: Storage) -> F
     said = f"{count:,} of {counted(len(whole), 'trial')} run again (--sample {percent:g}%@{seed}),"
     said += f" {counted(found.same, 'value')} equal, {found.near:,} within {NEAR:g}, predictions of"
     said += f" {counted(unlike, 'result')} unequal: {'; '.join(map(plan.trial_name, part.trials))}"
-    return Finding.of("sample", said, lines, found.near + unlike)
+    return _found("sample", said, lines, found.near + unlike)

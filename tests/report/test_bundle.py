@@ -1,0 +1,335 @@
+"""`bundle` packs what results were made from; `verify` finds every change in it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zipfile
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from raxalign.errors import RaxalignError
+from raxalign.grid.load import Opened, open_grid
+from raxalign.grid.trial import Trial
+from raxalign.inspect.bundle import pack, verify
+from raxalign.store.key import file_digest
+from raxalign.store.ledger import Ledger
+from raxalign.store.sealed import seal
+from tests.grids import write_grid
+from tests.ledgers import fill, fill_all
+from tests.report.material import leave_undrawn
+from tests.toys.pages import blocks
+
+HUB = "bert-base-multilingual-cased"
+LOCK = {
+    f"hub:{HUB}": "a" * 40,
+    f"depth:{HUB}@{'a' * 40}": "12",
+    f"head:{HUB}@{'a' * 40}": "masked-lm",
+}
+
+
+class Named(Ledger):
+    """A ledger whose records say what they are of, as those of a run do."""
+
+    stage: Any
+    encoder: str
+
+    def write(self, key: str, record: Mapping[str, Any], predictions: pa.Table | None) -> None:
+        of = self.stage.evaluated(record["task"], self.encoder)
+        means = [
+            {"lang": "avg", "metric": metric, "split": split, "value": sum(values) / len(values)}
+            for (metric, split), values in by_metric(record["scores"]).items()
+        ]
+        super().write(key, {**of, **record, "scores": [*record["scores"], *means]}, predictions)
+
+
+def by_metric(scores):
+    found: dict[tuple[str, str], list[float]] = {}
+    for score in scores:
+        found.setdefault((score["metric"], score["split"]), []).append(score["value"])
+    return found
+
+
+def named(ledger: Ledger, opened: Opened, trial: Trial, key: str) -> None:
+    other = Named(ledger.root)
+    other.stage, other.encoder = opened.plan.stages[key], trial.encoder
+    fill(other, opened, trial, key)
+
+
+@pytest.fixture(scope="module")
+def grid(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished grid on local text and an encoder of the hub, with a plug-in: nothing is run."""
+    folder = tmp_path_factory.mktemp("grid")
+    for place in ("text", "methods"):
+        (folder / place).mkdir()
+    for lang in ("de", "fr", "en"):
+        (folder / "text" / f"own.{lang}").write_text("x\n" * 9, encoding="utf-8")
+    (folder / "methods" / "my_method.py").write_text(blocks()["my_method.py"], encoding="utf-8")
+    (folder / "grid.lock").write_text(json.dumps(LOCK), encoding="utf-8")
+    file = write_grid(
+        folder,
+        encoder=HUB,
+        languages="{together: [de, fr]}",
+        corpus="source: moses\n  path: text/own\n  split: {test: 2, dev: 2}",
+        sentences="3",
+        seeds="[0, 1]",
+        methods=("none: {}", "finetune: {lambda: 1.0}", "mine: {kind: my_method, strength: 0.5}"),
+        tasks=("retrieval: {}", "xnli: {setting: zero-shot, data: phrasebook}"),
+        more="plugins: [methods/my_method.py]\n",
+    )
+    opened = open_grid(file, storage=str(folder / "storage"))
+    fill_all(opened.storage.ledger, opened, named)
+    return file
+
+
+@pytest.fixture(scope="module")
+def whole(grid: Path) -> Path:
+    """Its bundle, without figures."""
+    opened = open_grid(grid, storage=str(grid.parent / "storage"))
+    with pytest.MonkeyPatch.context() as patch:
+        leave_undrawn(patch)
+        pack(opened, grid.parent / "whole.zip")
+    return grid.parent / "whole.zip"
+
+
+def found(archive: Path, *asked: str) -> tuple[set[int], str]:
+    """The exit codes and the text of all checks."""
+    with pytest.MonkeyPatch.context() as patch:
+        leave_undrawn(patch)
+        checks = list(verify(archive, *asked))
+    return {code for code, _ in checks}, "\n".join(line for _, lines in checks for line in lines)
+
+
+def test_what_is_packed_verifies_and_says_what_it_does_not_hold(whole, grid):
+    codes, text = found(whole)
+    assert codes == {0}, text
+    assert "report: equal" in text
+    with zipfile.ZipFile(whole) as archive:
+        names = {name.removeprefix("small/") for name in archive.namelist()}
+        manifest = json.loads(archive.read("small/MANIFEST.json"))
+    assert names == {"MANIFEST.json", *manifest["files"]}
+    assert {"grid/grid.yaml", "grid/grid.lock", "grid/my_method.py", "report/report.html"} <= names
+    assert manifest["data"].keys() == {"text/own.de", "text/own.fr", "text/own.en"}
+    assert manifest["remote"] == {f"hub:{HUB}": "a" * 40}
+    assert str(grid.parent).encode() not in b"".join(map(bytes, contents(whole).values()))
+
+
+Change = Callable[[Path], object]
+
+
+def contents(archive: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(archive) as file:
+        return {name: file.read(name) for name in file.namelist()}
+
+
+def planted(whole: Path, folder: Path, change: Change, *, forged: bool = True) -> Path:
+    """The bundle with a change by somebody who makes its manifest fit (`forged`), or does not."""
+    with zipfile.ZipFile(whole) as file:
+        file.extractall(folder)
+    root = folder / "small"
+    change(root)
+    place = root / "MANIFEST.json"
+    if forged:
+        manifest = json.loads(place.read_text(encoding="utf-8"))
+        paths = [path for path in root.rglob("*") if path.is_file() and path != place]
+        manifest["files"] = {
+            path.relative_to(root).as_posix(): {
+                "size": path.stat().st_size,
+                "sha256": file_digest(path),
+            }
+            for path in paths
+        }
+        place.write_text(json.dumps(manifest), encoding="utf-8")
+    with zipfile.ZipFile(folder / "changed.zip", "w") as file:
+        for path in root.rglob("*"):
+            file.write(path, path.relative_to(folder))
+    return folder / "changed.zip"
+
+
+def record_of(root: Path, task: str, number: int = 0) -> Path:
+    """The folder of a result."""
+    every = (path.parent for path in sorted((root / "ledger").rglob("evaluation.json")))
+    return [path for path in every if read(path)["task"] == task][number]
+
+
+def read(folder: Path) -> dict[str, Any]:
+    found = json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))
+    return {name: value for name, value in found.items() if name != "sha256"}
+
+
+def write(folder: Path, record: Mapping[str, Any], table: pa.Table | None = None) -> None:
+    """Put a record in place of another one, whose checksums fit again."""
+    record = dict(record)
+    if table is not None:
+        pq.write_table(table, folder / "predictions.parquet")
+        data = (folder / "predictions.parquet").read_bytes()
+        record["parquet"] = {"size": len(data), "sha256": sha256(data).hexdigest()}
+    (folder / "evaluation.json").write_bytes(seal(record))
+
+
+def predictions(folder: Path) -> pa.Table:
+    return pq.read_table(folder / "predictions.parquet")
+
+
+def change_score(task: str, lang: str = "de") -> Change:
+    def change(root: Path) -> None:
+        record = read(folder := record_of(root, task))
+        score = next(s for s in record["scores"] if s["lang"].startswith(lang))
+        score["value"] += 0.01
+        write(folder, record)
+
+    return change
+
+
+def change_prediction(root: Path) -> None:
+    table = predictions(folder := record_of(root, "xnli"))
+    labels = table["predicted"].to_pylist()
+    labels[70] = next(name for name in labels if name != labels[70])
+    place = table.column_names.index("predicted")
+    write(folder, read(folder), table.set_column(place, "predicted", pa.array(labels)))
+
+
+def forge_result(root: Path) -> None:
+    """A prediction and every score that follows from it."""
+    table = predictions(folder := record_of(root, "xnli"))
+    write(folder, {**read(folder), "scores": again(read(folder), table)}, table)
+
+
+def drop_predictions(root: Path) -> None:
+    folder = record_of(root, "retrieval")
+    write(folder, read(folder), predictions(folder).slice(1))
+
+
+def swap_predictions(root: Path) -> None:
+    first, second = (record_of(root, "retrieval", number) for number in (0, 1))
+    one, two = predictions(first), predictions(second)
+    write(first, read(first), two)
+    write(second, read(second), one)
+
+
+def swap_results(root: Path) -> None:
+    """Two results under each other's keys."""
+    first, second = (record_of(root, "retrieval", number) for number in (0, 1))
+    (one, a), (two, b) = ((read(folder), predictions(folder)) for folder in (first, second))
+    write(first, {**two, "key": one["key"]}, b)
+    write(second, {**one, "key": two["key"]}, a)
+
+
+def rename_result(root: Path) -> None:
+    folder = record_of(root, "retrieval")
+    write(folder, {**read(folder), "key": "0" * 64})
+    folder.rename(folder.with_name("0" * 64))
+
+
+def add_result(root: Path) -> None:
+    folder = record_of(root, "xnli")
+    shutil.copytree(folder, other := folder.with_name("1" * 64))
+    write(other, {**read(other), "key": "1" * 64})
+
+
+def replaced(name: str, before: str, after: str) -> Change:
+    def change(root: Path) -> None:
+        text = (root / name).read_text(encoding="utf-8")
+        assert before in text
+        (root / name).write_text(text.replace(before, after, 1), encoding="utf-8")
+
+    return change
+
+
+def change_number(name: str) -> Change:
+    """A digit after a point in the middle of a file."""
+
+    def change(root: Path) -> None:
+        text = (root / name).read_text(encoding="utf-8")
+        at = next(
+            i
+            for i in range(len(text) // 2, len(text))
+            if text[i].isdecimal() and text[i - 1] == "." and text[i - 2].isdecimal()
+        )
+        digit = str((int(text[at]) + 1) % 10)
+        (root / name).write_text(text[:at] + digit + text[at + 1 :], encoding="utf-8")
+
+    return change
+
+
+def change_digest(root: Path) -> None:
+    manifest = json.loads((root / "MANIFEST.json").read_text(encoding="utf-8"))
+    manifest["data"]["text/own.de"] = "b" * 64
+    (root / "MANIFEST.json").write_text(json.dumps(manifest), encoding="utf-8")
+
+
+def call_finished(root: Path) -> None:
+    """A result less, and a manifest that says so."""
+    folder = record_of(root, "retrieval")
+    manifest = json.loads((root / "MANIFEST.json").read_text(encoding="utf-8"))
+    manifest["lacking"] = [folder.name]
+    (root / "MANIFEST.json").write_text(json.dumps(manifest), encoding="utf-8")
+    shutil.rmtree(folder)
+
+
+def add_row(root: Path) -> None:
+    lines = (root / "report" / "results.csv").read_text(encoding="utf-8").splitlines()
+    text = "\n".join([*lines, lines[-1], ""])
+    (root / "report" / "results.csv").write_text(text, encoding="utf-8")
+
+
+def of_record(**parts: object) -> Change:
+    def change(root: Path) -> None:
+        folder = record_of(root, "retrieval")
+        write(folder, {**read(folder), **parts})
+
+    return change
+
+
+CHANGES: dict[str, tuple[str, Change]] = {
+    "score": ("scores: different", change_score("retrieval")),
+    "score of another task": ("scores: different", change_score("xnli")),
+    "mean": ("scores: different", change_score("xnli", "avg")),
+    "count": ("report: different", change_score("retrieval", "fr")),
+    "prediction": ("scores: different", change_prediction),
+    "predictions left out": ("scores: different", drop_predictions),
+    "predictions of two results swapped": ("scores: different", swap_predictions),
+    "results of two trials swapped": ("its aligned is not that of", swap_results),
+    "key": ("a result that the grid does not plan, is there", rename_result),
+    "added result": ("a result that the grid does not plan, is there", add_result),
+    "missing result": ("is missing", lambda root: shutil.rmtree(record_of(root, "xnli"))),
+    "missing result, owned up to": ("report: different", call_finished),
+    "seed of a record": ("its seed is not that of", of_record(seed=7)),
+    "options of a record": ("its params is not that of", of_record(params={"k": 1})),
+    "seed": ("is missing", replaced("grid/grid.yaml", "seeds: [0, 1]", "seeds: [0, 2]")),
+    "option": ("is missing", replaced("grid/grid.yaml", "lambda: 1.0", "lambda: 2.0")),
+    "task option": ("is missing", replaced("grid/grid.yaml", "retrieval: {}", "retrieval: {k: 5}")),
+    "size": ("is missing", replaced("grid/grid.yaml", "sentences: 3", "sentences: 2")),
+    "method left out": (
+        "a result that the grid does not plan",
+        replaced("grid/grid.yaml", "  finetune: {lambda: 1.0}\n", ""),
+    ),
+    "plug-in": ("is missing", replaced("grid/my_method.py", "strength", "strength ")),
+    "lock": ("is missing", replaced("grid/grid.lock", "a" * 40, "c" * 40)),
+    "digest of data": ("is missing", change_digest),
+    "table of values": ("report/results.csv: line", change_number("report/results.csv")),
+    "row of a table": ("report/results.csv: line", add_row),
+    "table of tests": ("report/comparisons.csv: line", change_number("report/comparisons.csv")),
+    "JSON of tests": ("report/comparisons.json: line", change_number("report/comparisons.json")),
+    "page": ("report/report.html: line", change_number("report/report.html")),
+    "page in LaTeX": ("report/report.tex: line", change_number("report/report.tex")),
+    "page left out": (
+        "report/report.md: is there on one side only",
+        lambda root: (root / "report" / "report.md").unlink(),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_change_is_found_though_all_checksums_fit(what, whole, tmp_path):
+    told, change = CHANGES[what]
+    codes, text = found(planted(whole, tmp_path, change))
+    print(what, "|", *[line for line in text.split("\n") if ": equal" not in line][:2], sep="\n  ")
+    assert 1 in codes
+    assert told in text
