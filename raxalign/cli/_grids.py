@@ -291,9 +291,8 @@ def report(
 
 
 def bundle(file: opt.GridFile, storage: opt.Storage = None, out: Path | None = None) -> None:
-    """Write one archive that a reviewer opens and `verify` checks: the grid file with its lock and
-    its plug-ins, results with predictions, and the report. Encoders, corpora and credentials are
-    not in it.
+    """Write one archive that a reviewer opens and `verify` checks: grid file, lock, plug-ins,
+    results with predictions, and the report; without encoders, corpora and credentials.
 
     Options:
         out: The file (default: NAME-bundle.zip next to the grid file); no other one is overwritten.

@@ -318,23 +318,20 @@ def verify(
     sample: Annotated[str | None, Option(metavar="N%[@SEED]")] = None,
     storage: opt.Storage = None,
 ) -> None:
-    """Check a bundle: its files, the keys of its results, the scores by the predictions, and the
-    report by the scores; and run some trials again.
-
-    Exit code: 0 where all is equal (values within 1e-6), 1 where something differs, 2 where it
-    cannot be checked.
+    """Check a bundle: its files, the keys of its results, scores by predictions, and the report by
+    the scores; and run some trials again. Exit code 0: equal (values within 1e-6), 1: different, 2:
+    not checked.
 
     Options:
         archive: What `raxalign bundle` has written.
-        sample: Run this share of the trials again, such as 5%; they are drawn, or chosen by a seed.
-        storage: Where they run, a storage without their results (default: a temporary folder).
+        sample: Run this share of the trials again, such as 5%; drawn, or chosen by a seed.
+        storage: Where they run, without their results (default: a temporary folder).
     """
     from raxalign.inspect.bundle import verify as findings
-    from raxalign.printing import paragraph
 
     codes = {0}
     for code, lines in findings(archive, sample, storage):
-        print_out("\n  ".join(part for line in lines for part in paragraph(line, width())))
+        print_out("\n  ".join(lines))
         codes.add(code)
     if any(codes):
         raise typer.Exit(min(codes - {0}))

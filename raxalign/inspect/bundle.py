@@ -36,7 +36,7 @@ from raxalign.printing import counted, masked
 from raxalign.provenance import versions
 from raxalign.report.compose import ReportOptions, write_report
 from raxalign.single.place import storage_of
-from raxalign.store.artifacts import FileEntry, Inside, Sha256
+from raxalign.store.artifacts import FileEntry, Inside, Manifest, Sha256
 from raxalign.store.files import split_place
 from raxalign.store.key import canonical_json, file_digest
 from raxalign.store.sealed import parse, recorded
@@ -53,12 +53,12 @@ _LARGEST = 100e9  # bytes of all files
 _MOST = 10  # lines on one check
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 _DRAWING = re.compile(r"<svg\b.*?</svg>", re.DOTALL)
-_ABOUT = f"""The results of a grid of experiments, and what they were made from.
-report/ has report.html, results.csv (every value) and comparisons.csv (the tests); grid/ the grid
-file, its lock and its plug-ins; ledger/ per evaluation its record (JSON) and its predictions
-(Parquet, one row per example); {_MANIFEST} what the grid reads that is not here.
+_ABOUT = f"""The results of a grid of experiments: report/report.html, report/results.csv (every
+value), report/comparisons.csv (the tests). They were made from grid/ (the grid file, its lock, its
+plug-ins); ledger/ has scores (JSON) and predictions (Parquet, one row per example) per evaluation.
 `raxalign verify ARCHIVE --sample 5%` of raxalign {VERSION} checks this, and runs a part again.
 """
+_Check = tuple[int, list[str]]  # its exit code, and what it has found in lines
 
 
 @recorded
@@ -71,12 +71,8 @@ class _Manifest:
     files: Mapping[Inside, FileEntry]
 
 
-Found = tuple[int, list[str]]
-"""An exit code, and what a check has found in lines."""
-
-
-def _found(check: str, said: str, lines: Sequence[str] = (), near: int = 0) -> Found:
-    """Return what was found by the lines on differences, and the number of `near` values."""
+def _found(check: str, said: str, lines: Sequence[str] = (), near: int = 0) -> _Check:
+    """Return the exit code of a check, and what it found in lines; `near` is a number of values."""
     verdict = "different" if lines else "equal within rounding" if near else "equal"
     more = [f"and {len(lines) - _MOST:,} more"] if len(lines) > _MOST else []
     return int(bool(lines)), [f"{check}: {verdict}; {said}", *lines[:_MOST], *more]
@@ -106,11 +102,11 @@ def pack(opened: Opened, out: Path) -> list[str]:
         elif file_digest(out) != sha256:
             remedy = "name another file with --out, or remove it first"
             raise RaxalignError(f"{out}: is there already, with other content; {remedy}")
-    every, left = len(_evaluations(opened.plan)), len(manifest.lacking)
-    lines = [f"{every - left:,} of {counted(every, 'result')}, report: {size}, SHA-256 {sha256}"]
-    lines += [f"unfinished, as its {_MANIFEST} says"] if left else []
-    needs = {**manifest.data, **manifest.remote}.items()
-    return lines + [f"needs, and does not hold: {at} ({known[:12]})" for at, known in needs]
+    left, every = len(manifest.lacking), counted(len(_evaluations(opened.plan)), "result")
+    lines = [f"unfinished, as its {_MANIFEST} says: {left:,} of {every} missing"] if left else []
+    lines += [f"{every} with predictions, and the report: {size}, SHA-256 {sha256}"]
+    needs = [*manifest.data, *manifest.remote]
+    return lines + [f"needs, and does not hold: {', '.join(needs)}"] * bool(needs)
 
 
 def _copy_sources(grid: Grid, folder: Path) -> None:
@@ -138,21 +134,17 @@ def _copy_sources(grid: Grid, folder: Path) -> None:
 
 
 def _evaluations(plan: Plan) -> dict[str, tuple[Trial, str]]:
-    """Return the first trial and the task of each evaluation, by its key."""
-    every = ((key, (t, task)) for t in plan.trials for task, key in t.evaluations.items())
-    return dict(reversed(list(every)))
+    """Return a trial and the task of each evaluation, by its key."""
+    return {key: (t, task) for t in plan.trials for task, key in t.evaluations.items()}
 
 
 def _copy_results(opened: Opened, folder: Path) -> None:
-    """Copy results and what searches tried, write the report of the copies, which is a look at
-    them, and copy the looks.
-    """
+    """Copy results and what searches tried, report on the copies, and copy the looks at them."""
     copy = replace(opened, run=opened.run.model_copy(update={"storage": str(folder)}))
     own, new, files = opened.storage.ledger, copy.storage.ledger, opened.storage.files
     there = sorted(_evaluations(opened.plan).keys() & own.keys())
     if not there:
-        told = f"{opened.grid.path}: has no results in the storage {opened.storage}"
-        raise RaxalignError(f"{told}: run `raxalign grid` first")
+        raise RaxalignError(f"{opened.grid.path}: has no results yet in {opened.storage}: run it")
     for key in there:
         new.write(key, own.read(key), own.predictions(key))
     new.looks = own.looks
@@ -174,25 +166,22 @@ def _described(opened: Opened, folder: Path) -> _Manifest:
     plan, base = opened.plan, opened.grid.path.parent.resolve()
     read: dict[str, str] = {}
     for stage in plan.stages.values():
-        outside = {n: at for n, at in stage.locations.items() if not at.startswith(_PACKAGE)}
-        read |= {at: stage.digests[name] for name, at in outside.items()}
-    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    entries = [FileEntry(path.stat().st_size, file_digest(path)) for path in paths]
-    names = [path.relative_to(folder).as_posix() for path in paths]
+        read |= {at: stage.digests[name] for name, at in stage.locations.items()}
+    local = [at for at in read if at.startswith("/")]
     return _Manifest(
         f"grid/{opened.grid.path.name}",
         tuple(sorted(_evaluations(plan).keys() - opened.storage.ledger.keys())),
-        {os.path.relpath(at, base): known for at, known in read.items() if at.startswith("/")},
-        {at: known for at, known in read.items() if not at.startswith("/")},
+        {os.path.relpath(at, base): read[at] for at in local if not at.startswith(_PACKAGE)},
+        {at: read[at] for at in read if not at.startswith("/")},
         versions(),
-        dict(zip(names, entries, strict=True)),
+        Manifest.describe(folder, "bundle", plan.name, {}, 0.0).files,
     )
 
 
-def verify(path: Path, sample: str | None = None, storage: str | None = None) -> Iterator[Found]:
-    """Yield what each check of a bundle finds: files, keys, scores, the report, and with a `sample`
-    (``5%``, or with a seed ``5%@17``) trials that are run again, in a storage without results
-    (None: a temporary one). What follows from other files or keys is not checked.
+def verify(path: Path, sample: str | None = None, storage: str | None = None) -> Iterator[_Check]:
+    """Yield the exit code of each check of a bundle, and what it finds in lines: files, keys,
+    scores, report, and a `sample` (``5%``, or with a seed ``5%@17``) of trials that run again, in a
+    storage without results (None: a temporary one). Other files or keys end it.
 
     Raises `RaxalignError` for what is not a whole bundle, is not trusted or cannot be planned.
     """
@@ -206,11 +195,9 @@ def verify(path: Path, sample: str | None = None, storage: str | None = None) ->
             lacking = _lacking(manifest, path.absolute().parent, grid, place)
             opened = _planned(grid, manifest)
             faults = list(_key_faults(opened, manifest))
-            left = f", {counted(len(manifest.lacking), 'result')} missing as {_MANIFEST} says"
-            said = f"{counted(len(opened.plan.trials), 'trial')} planned anew by raxalign {VERSION}"
-            said += (
-                f", packed by {manifest.versions.get('raxalign')}{left * bool(manifest.lacking)}"
-            )
+            said = f"{counted(len(opened.plan.trials), 'trial')} planned by raxalign {VERSION}"
+            said += f", packed by {manifest.versions.get('raxalign')}"
+            said += f"; unfinished: {len(manifest.lacking)} missing" if manifest.lacking else ""
             yield _found("keys", said, faults)
         if faults:
             return
@@ -233,16 +220,14 @@ def _asked(sample: str) -> tuple[float, int]:
 
 
 def _unpacked(path: Path, place: Path) -> tuple[Path, _Manifest, list[str]]:
-    """Return the folder of a bundle in a place, which no name leads out of (`extractall`), its
-    manifest, and what is wrong with its files.
-    """
+    """Return the folder of a bundle, unpacked below a place, its manifest, and what is wrong."""
     try:
         with zipfile.ZipFile(path) as archive:
             place.mkdir(parents=True)
             size = sum(info.file_size for info in archive.infolist())
             if size > min(_LARGEST, shutil.disk_usage(place).free):
                 raise ValueError(f"it has {volume(size)}, for which there is no room")
-            archive.extractall(place)
+            archive.extractall(place)  # no name leads out, no link is made
         (folder,) = place.iterdir()
         manifest = parse((folder / _MANIFEST).read_bytes(), _Manifest)
     except Exception as error:  # which, is up to who made the archive
@@ -257,15 +242,13 @@ def _unpacked(path: Path, place: Path) -> tuple[Path, _Manifest, list[str]]:
 
 def _lacking(manifest: _Manifest, base: Path, grid: Path, place: Path) -> list[str]:
     """Let a copy of the grid find its data from the bundle's folder; name what is not there."""
-    lacking = list[str]()
-    for name, known in manifest.data.items():
-        source, target = base / name, Path(os.path.normpath(grid.parent / name))
-        if not source.is_file():
-            lacking.append(f"put {name} at {source} (SHA-256 {known})")
-        elif target.is_relative_to(place) and not target.exists():
+    for name in manifest.data:
+        target = Path(os.path.normpath(grid.parent / name))
+        if target.is_relative_to(place) and not target.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.symlink_to(source.resolve())
-    return lacking
+            target.symlink_to(base / name)
+    absent = [name for name in manifest.data if not (base / name).is_file()]
+    return [f"put {name} at {base / name} (SHA-256 {manifest.data[name]})" for name in absent]
 
 
 def _planned(path: Path, manifest: _Manifest) -> Opened:
@@ -298,7 +281,7 @@ def _key_faults(opened: Opened, manifest: _Manifest) -> Iterator[str]:
                 yield f"{key}: its {name} is not that of {plan.trial_name(trial)}, {task}"
 
 
-def _of_scores(opened: Opened) -> Found:
+def _of_scores(opened: Opened) -> _Check:
     """Compute scores from predictions, and means over languages from scores."""
     plan, ledger, planned = opened.plan, opened.storage.ledger, _evaluations(opened.plan)
     lines, near, count, every = list[str](), 0, 0, 0
@@ -334,7 +317,7 @@ def _computed(
             yield at, value, sample.value
 
 
-def _of_report(opened: Opened, own: Path, anew: Path) -> Found:
+def _of_report(opened: Opened, own: Path, anew: Path) -> _Check:
     """Write the report anew, and compare its files; figures depend on matplotlib's version."""
     _write_report(opened, opened.grid.path.parent, anew)
     one, two = ({p.relative_to(of).as_posix() for p in of.rglob("*.*")} for of in (own, anew))
@@ -350,15 +333,16 @@ def _of_report(opened: Opened, own: Path, anew: Path) -> Found:
 def _difference(own: list[str], again: list[str]) -> str:
     """Return where lines first differ by more than the rounding of numbers, or nothing."""
     for number, (a, b) in enumerate(zip_longest(own, again, fillvalue=""), 1):
-        pairs = zip(map(float, _NUMBER.findall(a)), map(float, _NUMBER.findall(b)), strict=False)
-        if _NUMBER.split(a) != _NUMBER.split(b) or any(not abs(x - y) <= NEAR for x, y in pairs):
+        pairs = zip(_NUMBER.findall(a), _NUMBER.findall(b), strict=False)
+        near = (x == y or abs(float(x) - float(y)) <= NEAR for x, y in pairs)
+        if _NUMBER.split(a) != _NUMBER.split(b) or not all(near):
             start = next((at for at, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), 0)
             part = slice(max(start - 20, 0), start + 20)
             return f"line {number} has {a[part]!r} in the bundle, and {b[part]!r} by its results"
     return ""
 
 
-def _of_sample(opened: Opened, percent: float, seed: int, storage: Storage) -> Found:
+def _of_sample(opened: Opened, percent: float, seed: int, storage: Storage) -> _Check:
     """Run some trials again, and compare their values and predictions."""
     from raxalign.sweep.grid import run_whole
 
@@ -373,14 +357,12 @@ def _of_sample(opened: Opened, percent: float, seed: int, storage: Storage) -> F
     settings = opened.run.model_copy(update={"storage": storage.root})
     ended = run_whole(replace(opened, run=settings), part, ())
     lines = [f"{plan.trial_name(plan.by_key[key])}: {why}" for key, why in ended.failed.items()]
-    found = Differences.between(
-        ComparedSide.of("the bundle", [part], opened.storage),
-        ComparedSide.of("this machine", [part], storage),
-    )
+    sides = (("the bundle", opened.storage), ("this machine", storage))
+    found = Differences.between(*(ComparedSide.of(name, [part], at) for name, at in sides))
     lines += found.text(None).split("\n") if found.any else []
-    both = [[ledger.predictions(key) for ledger in ledgers] for key in ledgers[1].keys() & there]
-    unlike = sum(own != again for own, again in both)
+    done = ledgers[1].keys() & there
+    unlike = sum(ledgers[0].predictions(key) != ledgers[1].predictions(key) for key in done)
     said = f"{count:,} of {counted(len(whole), 'trial')} run again (--sample {percent:g}%@{seed}),"
-    said += f" {counted(found.same, 'value')} equal, {found.near:,} within {NEAR:g}, predictions of"
-    said += f" {counted(unlike, 'result')} unequal: {'; '.join(map(plan.trial_name, part.trials))}"
+    said += f" with {counted(found.same, 'equal value')} and {unlike:,} unlike predictions:"
+    said += f" {'; '.join(map(plan.trial_name, part.trials))}"
     return _found("sample", said, lines, found.near + unlike)

@@ -203,7 +203,7 @@ def forge_result(root: Path) -> None:
 
 def drop_predictions(root: Path) -> None:
     folder = record_of(root, "retrieval")
-    write(folder, read(folder), predictions(folder).slice(1))
+    write(folder, read(folder), predictions(folder).slice(2))
 
 
 def swap_predictions(root: Path) -> None:
@@ -311,7 +311,14 @@ CHANGES: dict[str, tuple[str, Change]] = {
         replaced("grid/grid.yaml", "  finetune: {lambda: 1.0}\n", ""),
     ),
     "plug-in": ("is missing", replaced("grid/my_method.py", "strength", "strength ")),
-    "lock": ("is missing", replaced("grid/grid.lock", "a" * 40, "c" * 40)),
+    "lock": (
+        "is missing",
+        replaced("grid/grid.lock", f'"hub:{HUB}": "{"a" * 40}"', f'"hub:{HUB}": "{"c" * 40}"'),
+    ),
+    "size of an encoder in the lock": (
+        "report/report.html: line",
+        replaced("grid/grid.lock", '"12"', '"13"'),
+    ),
     "digest of data": ("is missing", change_digest),
     "table of values": ("report/results.csv: line", change_number("report/results.csv")),
     "row of a table": ("report/results.csv: line", add_row),
