@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import zipfile
@@ -21,8 +22,9 @@ from raxalign.inspect.bundle import pack, verify
 from raxalign.store.key import file_digest
 from raxalign.store.ledger import Ledger
 from raxalign.store.sealed import seal
+from raxalign.trust import TRUST
 from tests.grids import write_grid
-from tests.ledgers import fill, fill_all
+from tests.ledgers import fill, fill_all, made_up
 from tests.report.material import leave_undrawn
 from tests.toys.pages import blocks
 
@@ -195,12 +197,6 @@ def change_prediction(root: Path) -> None:
     write(folder, read(folder), table.set_column(place, "predicted", pa.array(labels)))
 
 
-def forge_result(root: Path) -> None:
-    """A prediction and every score that follows from it."""
-    table = predictions(folder := record_of(root, "xnli"))
-    write(folder, {**read(folder), "scores": again(read(folder), table)}, table)
-
-
 def drop_predictions(root: Path) -> None:
     folder = record_of(root, "retrieval")
     write(folder, read(folder), predictions(folder).slice(2))
@@ -337,6 +333,126 @@ CHANGES: dict[str, tuple[str, Change]] = {
 def test_a_change_is_found_though_all_checksums_fit(what, whole, tmp_path):
     told, change = CHANGES[what]
     codes, text = found(planted(whole, tmp_path, change))
-    print(what, "|", *[line for line in text.split("\n") if ": equal" not in line][:2], sep="\n  ")
     assert 1 in codes
     assert told in text
+
+
+def test_a_byte_that_was_changed_is_found_by_its_checksum(whole, tmp_path):
+    archive = planted(whole, tmp_path, change_score("xnli"), forged=False)
+    codes, text = found(archive)
+    assert codes == {1}
+    assert text.startswith("files: different")
+    assert "evaluation.json: was changed: its bytes have another SHA-256" in text
+
+
+def test_a_file_more_or_less_is_found(whole, tmp_path):
+    def change(root: Path) -> None:
+        (root / "report" / "report.md").unlink()
+        (root / "report" / "more.md").write_text("more", encoding="utf-8")
+
+    _, text = found(planted(whole, tmp_path, change, forged=False))
+    assert "report/report.md: is missing" in text
+    assert "report/more.md: is not one of its files" in text
+
+
+@pytest.mark.parametrize("what", ["cut", "none", "not packed", "led outside", "large"])
+def test_what_is_not_a_whole_bundle_is_refused_and_nothing_is_left(
+    what, whole, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    archive = tmp_path / "bundle.zip"
+    data = whole.read_bytes()
+    archive.write_bytes({"cut": data[: len(data) // 2], "not packed": b"x"}.get(what, data))
+    if what == "none":
+        archive.unlink()
+    if what == "large":
+        monkeypatch.setattr("raxalign.inspect.bundle._LARGEST", 1000)
+    if what == "led outside":
+        with zipfile.ZipFile(archive, "w") as file:
+            for name, text in contents(whole).items():
+                file.writestr(name, text.replace(b'"README.txt"', b'"../../README.txt"'))
+    with pytest.raises(RaxalignError, match=r"bundle.zip: is not a whole bundle \(.*\). Get it"):
+        list(verify(archive))
+    assert [path.name for path in tmp_path.iterdir() if path != archive] == ["tmp"]
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_names_that_lead_outside_and_links_write_nothing_there(whole, tmp_path):
+    archive, inner = tmp_path / "bundle.zip", "../" * 9 + str(tmp_path)[1:] + "/outside"
+    with zipfile.ZipFile(archive, "w") as file:
+        for name, data in {**contents(whole), inner: b"x", "small/link": b"/etc"}.items():
+            info = zipfile.ZipInfo(name)
+            info.external_attr = (0o120777 if name == "small/link" else 0o100644) << 16
+            file.writestr(info, data)
+    with pytest.raises(RaxalignError, match="is not a whole bundle"):
+        list(verify(archive))
+    assert list(tmp_path.iterdir()) == [archive]
+
+
+def test_no_plug_in_of_a_bundle_runs_unasked(whole, monkeypatch, tmp_path):
+    monkeypatch.delenv(TRUST)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    checks = verify(whole)
+    assert next(checks)[0] == 0
+    with pytest.raises(RaxalignError, match=r"my_method\.py. A plug-in is a program.*add --trust"):
+        next(checks)
+
+
+def test_a_sample_names_what_is_not_here_and_how_it_is_asked_for(whole, tmp_path):
+    archive = shutil.copy(whole, tmp_path / "elsewhere.zip")
+    codes, text = found(Path(archive), "5%@7")
+    assert codes == {0, 2}
+    digest = file_digest(whole.parent / "text" / "own.de")
+    assert f"put text/own.de at {tmp_path}/text/own.de (SHA-256 {digest})" in text
+    for wrong in ("0%", "101%", "5", "a few", "5%@-1"):
+        with pytest.raises(RaxalignError, match="such as 5%, or 5%@17 with the seed"):
+            next(verify(whole, wrong))
+    opened = open_grid(whole.parent / "grid.yaml", storage=str(whole.parent / "storage"))
+    with pytest.raises(RaxalignError, match="has results of the sample.*name an empty one"):
+        list(verify(whole, "50%", opened.root))
+
+
+def test_the_same_content_is_the_same_file_and_another_one_is_not_overwritten(
+    grid, whole, tmp_path, undrawn
+):
+    opened = open_grid(grid, storage=str(grid.parent / "storage"))
+    pack(opened, tmp_path / "again.zip")
+    assert (tmp_path / "again.zip").read_bytes() == whole.read_bytes()
+    pack(opened, tmp_path / "again.zip")
+    (tmp_path / "again.zip").write_bytes(b"mine")
+    with pytest.raises(RaxalignError, match=r"again.zip: is there already, with other content"):
+        pack(opened, tmp_path / "again.zip")
+    assert [path.name for path in tmp_path.iterdir()] == ["again.zip"]
+
+
+def test_an_unfinished_grid_says_so_and_an_empty_one_is_refused(tmp_path, undrawn):
+    opened, ledger = made_up(tmp_path, lambda *_: None, languages="{together: [de]}")
+    with pytest.raises(RaxalignError, match="has no results yet in"):
+        pack(opened, tmp_path / "bundle.zip")
+    assert not (tmp_path / "bundle.zip").exists()
+    trial = opened.plan.trials[0]
+    named(ledger, opened, trial, trial.evaluations["retrieval"])
+    lines = pack(opened, tmp_path / "bundle.zip")
+    assert "unfinished, as its MANIFEST.json says" in lines[0]
+    codes, text = found(tmp_path / "bundle.zip")
+    assert codes == {0}, text
+    assert "; unfinished: " in text
+
+
+def test_no_credentials_and_no_home_are_packed(grid, tmp_path, undrawn, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    folder = Path(shutil.copytree(grid.parent, tmp_path / "project"))
+    text = (folder / "grid.yaml").read_text(encoding="utf-8")
+    text = text.replace("text/own", f"{folder}/text/own")
+    text = text.replace("run: {", "run: {tracking_uri: 'https://me:secret@host/path', ")
+    (folder / "grid.yaml").write_text(text, encoding="utf-8")
+    opened = open_grid(folder / "grid.yaml", storage=str(folder / "storage"))
+    pack(opened, tmp_path / "bundle.zip")
+    everything = b"".join(contents(tmp_path / "bundle.zip").values())
+    assert b"https://***@host/path" in everything
+    assert b"secret" not in everything
+    assert str(tmp_path).encode() not in everything
+    codes, text = found(tmp_path / "bundle.zip")
+    assert codes == {0}, text
