@@ -9,7 +9,6 @@ import math
 import os
 import random
 import re
-import secrets
 import shutil
 import tempfile
 import zipfile
@@ -29,7 +28,6 @@ from raxalign.grid.file import Grid, load
 from raxalign.grid.load import Opened
 from raxalign.grid.lock import Lock
 from raxalign.grid.plan import Plan
-from raxalign.grid.trial import Trial
 from raxalign.grid.yaml_file import Faults
 from raxalign.inspect.diff import NEAR, ComparedSide, Differences
 from raxalign.printing import counted, masked
@@ -88,20 +86,16 @@ def pack(opened: Opened, out: Path) -> list[str]:
         _copy_results(opened, folder)
         (folder / "README.txt").write_text(_ABOUT, encoding="utf-8")
         manifest = _described(opened, folder)
-        text = json.dumps(asdict(manifest), ensure_ascii=False, indent=1)
-        (folder / _MANIFEST).write_text(text, encoding="utf-8")
+        (folder / _MANIFEST).write_text(json.dumps(asdict(manifest), indent=1), encoding="utf-8")
         with zipfile.ZipFile(archive, "w") as file:
             for name in (_MANIFEST, *manifest.files):  # the same bytes each time: all are of 1980
                 info = zipfile.ZipInfo(f"{opened.plan.name}/{name}")
-                info.external_attr = 0o644 << 16
                 file.writestr(info, (folder / name).read_bytes(), zipfile.ZIP_DEFLATED)
         files, name = split_place(str(out.absolute()))
         sha256, size = file_digest(archive), volume(archive.stat().st_size)
-        if not out.exists():
-            files.write(name, archive)
-        elif file_digest(out) != sha256:
-            remedy = "name another file with --out, or remove it first"
-            raise RaxalignError(f"{out}: is there already, with other content; {remedy}")
+        if out.exists() and file_digest(out) != sha256:
+            raise RaxalignError(f"{out}: is there already, with other content; name another file")
+        files.write(name, archive)
     left, every = len(manifest.lacking), counted(len(_evaluations(opened.plan)), "result")
     lines = [f"unfinished, as its {_MANIFEST} says: {left:,} of {every} missing"] if left else []
     lines += [f"{every} with predictions, and the report: {size}, SHA-256 {sha256}"]
@@ -133,9 +127,10 @@ def _copy_sources(grid: Grid, folder: Path) -> None:
         lock.save()
 
 
-def _evaluations(plan: Plan) -> dict[str, tuple[Trial, str]]:
-    """Return a trial and the task of each evaluation, by its key."""
-    return {key: (t, task) for t in plan.trials for task, key in t.evaluations.items()}
+def _evaluations(plan: Plan) -> dict[str, tuple[str, str]]:
+    """Return the name of a trial, and the task, of each evaluation by its key."""
+    named = ((plan.trial_name(trial), trial.evaluations) for trial in plan.trials)
+    return {key: (name, task) for name, of in named for task, key in of.items()}
 
 
 def _copy_results(opened: Opened, folder: Path) -> None:
@@ -181,9 +176,8 @@ def _described(opened: Opened, folder: Path) -> _Manifest:
 def verify(path: Path, sample: str | None = None, storage: str | None = None) -> Iterator[_Check]:
     """Yield the exit code of each check of a bundle, and what it finds in lines: files, keys,
     scores, report, and a `sample` (``5%``, or with a seed ``5%@17``) of trials that run again, in a
-    storage without results (None: a temporary one). Other files or keys end it.
-
-    Raises `RaxalignError` for what is not a whole bundle, is not trusted or cannot be planned.
+    storage without results (None: a temporary one). Other files or keys end it. Raises
+    `RaxalignError` for what is not a whole bundle, is not trusted or cannot be planned.
     """
     percent, seed = _asked(sample) if sample is not None else (0.0, 0)
     with tempfile.TemporaryDirectory(prefix="raxalign-verify-") as made:
@@ -214,9 +208,8 @@ def _asked(sample: str) -> tuple[float, int]:
     """Return the percentage of the trials and the seed that draws them, else one nobody knows."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)%(?:@(\d{1,9}))?", sample)
     if found is None or not 0 < float(found[1]) <= 100:
-        remedy = "write a share of the trials, such as 5%, or 5%@17 with the seed that draws them"
-        raise RaxalignError(f"--sample {sample}: {remedy}")
-    return float(found[1]), int(found[2]) if found[2] else secrets.randbelow(1_000_000)
+        raise RaxalignError(f"--sample {sample}: write a share such as 5%, or 5%@17 with its seed")
+    return float(found[1]), int(found[2]) if found[2] else random.SystemRandom().randrange(10**6)
 
 
 def _unpacked(path: Path, place: Path) -> tuple[Path, _Manifest, list[str]]:
@@ -231,8 +224,7 @@ def _unpacked(path: Path, place: Path) -> tuple[Path, _Manifest, list[str]]:
         (folder,) = place.iterdir()
         manifest = parse((folder / _MANIFEST).read_bytes(), _Manifest)
     except Exception as error:  # which, is up to who made the archive
-        told = f"is not a whole bundle ({error}). Get it again, or ask who made it"
-        raise RaxalignError(f"{path}: {told}") from error
+        raise RaxalignError(f"{path}: is not a whole bundle ({error}); get it again") from error
     there = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if not p.is_dir()}
     odd = sorted(there - manifest.files.keys() - {_MANIFEST})
     found = ((name, entry.problem(folder / name)) for name, entry in manifest.files.items())
@@ -269,16 +261,14 @@ def _key_faults(opened: Opened, manifest: _Manifest) -> Iterator[str]:
     plan, there = opened.plan, opened.storage.ledger.keys()
     planned, records = _evaluations(plan), opened.storage.ledger.read_many(sorted(there))
     for key in sorted(planned.keys() ^ there ^ {*manifest.lacking}):
-        what = "a result that the grid does not plan"
-        if key in planned:
-            what = f"{plan.trial_name(planned[key][0])}, {planned[key][1]}"
-        yield f"{key}: {what}, is {'there' if key in there else 'missing'}"
+        named = ", ".join(planned.get(key, ["a result that the grid does not plan"]))
+        yield f"{key}: {named}, is {'there' if key in there else 'missing'}"
     for key in sorted(planned.keys() & there):
-        (trial, task), record = planned[key], records.get(key, {})
+        record = records.get(key, {})
         of = (record.get(name, "") for name in ("task", "encoder"))  # as the first grid called them
         for name, value in plan.stages[key].evaluated(*of).items():
             if canonical_json(record.get(name)) != canonical_json(value):
-                yield f"{key}: its {name} is not that of {plan.trial_name(trial)}, {task}"
+                yield f"{key}: its {name} is not that of {', '.join(planned[key])}"
 
 
 def _of_scores(opened: Opened) -> _Check:
@@ -286,12 +276,12 @@ def _of_scores(opened: Opened) -> _Check:
     plan, ledger, planned = opened.plan, opened.storage.ledger, _evaluations(opened.plan)
     lines, near, count, every = list[str](), 0, 0, 0
     for key, record in ledger.read_many(sorted(planned)).items():
-        (trial, task), every = planned[key], every + len(record["scores"])
+        (name, task), every = planned[key], every + len(record["scores"])
         for at, own, again in _computed(plan, task, record, ledger.predictions(key)):
             count, near = count + 1, near + (own != again)
             if not abs(own - again) <= NEAR:
                 told = f"{own:.6g} in its record, {again:.6g} by its predictions"
-                lines.append(f"{plan.trial_name(trial)}, {metric_name(task, *at)}: {told}")
+                lines.append(f"{name}, {metric_name(task, *at)}: {told}")
     said = f"{count:,} of {counted(every, 'value')} computed anew, which others cannot be"
     return _found("scores", said, lines, near)
 
@@ -352,8 +342,7 @@ def _of_sample(opened: Opened, percent: float, seed: int, storage: Storage) -> _
     count = math.ceil(len(whole) * percent / 100)
     part = plan.only(iter(random.Random(seed).sample(whole, count)))
     if ledgers[1].keys() & _evaluations(part).keys():
-        remedy = "which would not run again; name an empty one"
-        raise RaxalignError(f"--storage {storage}: has results of the sample, {remedy}")
+        raise RaxalignError(f"--storage {storage}: has results of the sample; name an empty one")
     settings = opened.run.model_copy(update={"storage": storage.root})
     ended = run_whole(replace(opened, run=settings), part, ())
     lines = [f"{plan.trial_name(plan.by_key[key])}: {why}" for key, why in ended.failed.items()]

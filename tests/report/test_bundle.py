@@ -23,8 +23,9 @@ from raxalign.store.key import file_digest
 from raxalign.store.ledger import Ledger
 from raxalign.store.sealed import seal
 from raxalign.trust import TRUST
-from tests.grids import write_grid
+from tests.grids import TINY, write_grid
 from tests.ledgers import fill, fill_all, made_up
+from tests.ran import ran
 from tests.report.material import leave_undrawn
 from tests.toys.pages import blocks
 
@@ -372,7 +373,7 @@ def test_what_is_not_a_whole_bundle_is_refused_and_nothing_is_left(
         with zipfile.ZipFile(archive, "w") as file:
             for name, text in contents(whole).items():
                 file.writestr(name, text.replace(b'"README.txt"', b'"../../README.txt"'))
-    with pytest.raises(RaxalignError, match=r"bundle.zip: is not a whole bundle \(.*\). Get it"):
+    with pytest.raises(RaxalignError, match=r"bundle.zip: is not a whole bundle \(.*\); get it"):
         list(verify(archive))
     assert [path.name for path in tmp_path.iterdir() if path != archive] == ["tmp"]
     assert list((tmp_path / "tmp").iterdir()) == []
@@ -407,11 +408,11 @@ def test_a_sample_names_what_is_not_here_and_how_it_is_asked_for(whole, tmp_path
     digest = file_digest(whole.parent / "text" / "own.de")
     assert f"put text/own.de at {tmp_path}/text/own.de (SHA-256 {digest})" in text
     for wrong in ("0%", "101%", "5", "a few", "5%@-1"):
-        with pytest.raises(RaxalignError, match="such as 5%, or 5%@17 with the seed"):
+        with pytest.raises(RaxalignError, match="write a share such as 5%, or 5%@17 with its seed"):
             next(verify(whole, wrong))
     opened = open_grid(whole.parent / "grid.yaml", storage=str(whole.parent / "storage"))
-    with pytest.raises(RaxalignError, match="has results of the sample.*name an empty one"):
-        list(verify(whole, "50%", opened.root))
+    with pytest.raises(RaxalignError, match=r"has results of the sample.*name an empty one"):
+        found(whole, "50%", opened.root)
 
 
 def test_the_same_content_is_the_same_file_and_another_one_is_not_overwritten(
@@ -456,3 +457,34 @@ def test_no_credentials_and_no_home_are_packed(grid, tmp_path, undrawn, monkeypa
     assert str(tmp_path).encode() not in everything
     codes, text = found(tmp_path / "bundle.zip")
     assert codes == {0}, text
+
+
+@pytest.mark.slow
+def test_trials_that_run_again_are_equal_but_for_a_result_that_was_made_up(tmp_path, undrawn):
+    """The result of another seed, under every checksum, key and table that there are."""
+    opened = ran(
+        write_grid(
+            tmp_path,
+            encoder=TINY,
+            languages="{each: [de]}",
+            size=160,
+            sentences="100",
+            seeds="[0, 1]",
+            methods=("none: {}", "finetune: {lambda: 1.0, batch_size: 16, learning_rate: 0.01}"),
+        )
+    )
+    ledger = opened.storage.ledger
+    first, second = (t for t in opened.plan.trials if t.kind != "none")
+    (key, other) = (trial.evaluations["retrieval"] for trial in (first, second))
+    own, record, table = ledger.read(key), ledger.read(other), ledger.predictions(other)
+    shutil.rmtree(tmp_path / "storage" / "ledger" / key)
+    same = {name: own[name] for name in ("key", "aligned", "seed")}
+    ledger.write(key, {**record, **same}, table)
+    pack(opened, tmp_path / "bundle.zip")
+    codes, text = found(tmp_path / "bundle.zip", "100%")
+    assert codes == {0, 1}, text
+    (told,) = [line for line in text.split("\n") if line.startswith("sample: different; 3 of 3")]
+    lines = text.split("\n")[text.split("\n").index(told) + 1 :]
+    values = [line for line in lines if line.startswith("  retrieval/")]
+    assert values
+    assert all("finetune de seed 0" in line for line in values)
