@@ -291,8 +291,8 @@ def report(
 
 
 def bundle(file: opt.GridFile, storage: opt.Storage = None, out: Path | None = None) -> None:
-    """Write one archive that a reviewer opens and `verify` checks: grid file, lock, plug-ins,
-    results with predictions, and the report; without encoders, corpora and credentials.
+    """Pack a grid and its results for reviewers. One archive has the grid file, lock, plug-ins,
+    results with predictions, and the report; no encoders, corpora or credentials.
 
     Options:
         out: The file (default: NAME-bundle.zip next to the grid file); no other one is overwritten.

@@ -318,9 +318,9 @@ def verify(
     sample: Annotated[str | None, Option(metavar="N%[@SEED]")] = None,
     storage: opt.Storage = None,
 ) -> None:
-    """Check a bundle: its files, the keys of its results, scores by predictions, and the report by
-    the scores; and run some trials again. Exit code 0: equal (values within 1e-6), 1: different, 2:
-    not checked.
+    """Check a bundle, and run a part of it again. Checked are its files, the keys of its results,
+    scores by predictions, and the report by the scores. Exit code 0: equal (values within 1e-6), 1:
+    different, 2: not checked.
 
     Options:
         archive: What `raxalign bundle` has written.
