@@ -115,7 +115,8 @@ def _copy_sources(grid: Grid, folder: Path) -> None:
         plugin.refuse_changed()
         shutil.copyfile(plugin.path, folder / name)
         text = text.replace(item.value.strip(), name)
-    path.write_text(masked(text.replace(f"{Path.home()}/", "~/")), encoding="utf-8")
+    text = re.sub(rf"(?<![\w:]){re.escape(str(Path.home()))}/(?=\w)", "~/", text)
+    path.write_text(masked(text), encoding="utf-8")
     lock = replace(Lock.load(grid.path), path=path.with_suffix(".lock"))
     for kind in (spec.plugin() for spec in grid.every_encoder()):
         asked = dict[str, str | None]()
@@ -152,7 +153,8 @@ def _copy_results(opened: Opened, folder: Path) -> None:
 
 def _write_report(opened: Opened, sources: Path, folder: Path) -> None:
     ledger, claims = opened.storage.ledger, JudgedClaim.all_in(opened)
-    texts = {p.name: p.read_text("utf-8", "replace") for p in sorted(sources.glob("*.*"))}
+    paths = [path for path in sorted(sources.glob("*.*")) if not path.is_symlink()]  # to data
+    texts = {path.name: path.read_text("utf-8", "replace") for path in paths}
     asked = ReportOptions(opened.grid.published, texts, None, claims)
     write_report(rows(opened.plan, ledger), opened.plan, folder, ledger=ledger, asked=asked)
 
@@ -282,7 +284,7 @@ def _of_scores(opened: Opened) -> _Check:
             if not abs(own - again) <= NEAR:
                 told = f"{own:.6g} in its record, {again:.6g} by its predictions"
                 lines.append(f"{name}, {metric_name(task, *at)}: {told}")
-    said = f"{count:,} of {counted(every, 'value')} computed anew, which others cannot be"
+    said = f"{count:,} of {counted(every, 'value')} computed anew; counts and errors cannot be"
     return _found("scores", said, lines, near)
 
 

@@ -38,7 +38,7 @@ LOCK = {
 
 
 class Named(Ledger):
-    """A ledger whose records say what they are of, as those of a run do."""
+    """A ledger whose records name their trials, as those of a run do."""
 
     stage: Any
     encoder: str
@@ -69,17 +69,16 @@ def named(ledger: Ledger, opened: Opened, trial: Trial, key: str) -> None:
 def grid(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished grid on local text and an encoder of the hub, with a plug-in: nothing is run."""
     folder = tmp_path_factory.mktemp("grid")
-    for place in ("text", "methods"):
-        (folder / place).mkdir()
+    (folder / "methods").mkdir()
     for lang in ("de", "fr", "en"):
-        (folder / "text" / f"own.{lang}").write_text("x\n" * 9, encoding="utf-8")
+        (folder / f"own.{lang}").write_text("x\n" * 9, encoding="utf-8")
     (folder / "methods" / "my_method.py").write_text(blocks()["my_method.py"], encoding="utf-8")
     (folder / "grid.lock").write_text(json.dumps(LOCK), encoding="utf-8")
     file = write_grid(
         folder,
         encoder=HUB,
         languages="{together: [de, fr]}",
-        corpus="source: moses\n  path: text/own\n  split: {test: 2, dev: 2}",
+        corpus="source: moses\n  path: own\n  split: {test: 2, dev: 2}",
         sentences="3",
         seeds="[0, 1]",
         methods=("none: {}", "finetune: {lambda: 1.0}", "mine: {kind: my_method, strength: 0.5}"),
@@ -118,7 +117,7 @@ def test_what_is_packed_verifies_and_says_what_it_does_not_hold(whole, grid):
         manifest = json.loads(archive.read("small/MANIFEST.json"))
     assert names == {"MANIFEST.json", *manifest["files"]}
     assert {"grid/grid.yaml", "grid/grid.lock", "grid/my_method.py", "report/report.html"} <= names
-    assert manifest["data"].keys() == {"text/own.de", "text/own.fr", "text/own.en"}
+    assert manifest["data"].keys() == {"own.de", "own.fr", "own.en"}
     assert manifest["remote"] == {f"hub:{HUB}": "a" * 40}
     assert str(grid.parent).encode() not in b"".join(map(bytes, contents(whole).values()))
 
@@ -257,7 +256,7 @@ def change_number(name: str) -> Change:
 
 def change_digest(root: Path) -> None:
     manifest = json.loads((root / "MANIFEST.json").read_text(encoding="utf-8"))
-    manifest["data"]["text/own.de"] = "b" * 64
+    manifest["data"]["own.de"] = "b" * 64
     (root / "MANIFEST.json").write_text(json.dumps(manifest), encoding="utf-8")
 
 
@@ -405,8 +404,8 @@ def test_a_sample_names_what_is_not_here_and_how_it_is_asked_for(whole, tmp_path
     archive = shutil.copy(whole, tmp_path / "elsewhere.zip")
     codes, text = found(Path(archive), "5%@7")
     assert codes == {0, 2}
-    digest = file_digest(whole.parent / "text" / "own.de")
-    assert f"put text/own.de at {tmp_path}/text/own.de (SHA-256 {digest})" in text
+    digest = file_digest(whole.parent / "own.de")
+    assert f"put own.de at {tmp_path}/own.de (SHA-256 {digest})" in text
     for wrong in ("0%", "101%", "5", "a few", "5%@-1"):
         with pytest.raises(RaxalignError, match="write a share such as 5%, or 5%@17 with its seed"):
             next(verify(whole, wrong))
@@ -446,7 +445,7 @@ def test_no_credentials_and_no_home_are_packed(grid, tmp_path, undrawn, monkeypa
     monkeypatch.setenv("HOME", str(tmp_path))
     folder = Path(shutil.copytree(grid.parent, tmp_path / "project"))
     text = (folder / "grid.yaml").read_text(encoding="utf-8")
-    text = text.replace("text/own", f"{folder}/text/own")
+    text = text.replace("path: own", f"path: {folder}/own")
     text = text.replace("run: {", "run: {tracking_uri: 'https://me:secret@host/path', ")
     (folder / "grid.yaml").write_text(text, encoding="utf-8")
     opened = open_grid(folder / "grid.yaml", storage=str(folder / "storage"))
