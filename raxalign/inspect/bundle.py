@@ -91,11 +91,10 @@ def pack(opened: Opened, out: Path) -> list[str]:
             for name in (_MANIFEST, *manifest.files):  # the same bytes each time: all are of 1980
                 info = zipfile.ZipInfo(f"{opened.plan.name}/{name}")
                 file.writestr(info, (folder / name).read_bytes(), zipfile.ZIP_DEFLATED)
-        files, name = split_place(str(out.absolute()))
         sha256, size = file_digest(archive), volume(archive.stat().st_size)
         if out.exists() and file_digest(out) != sha256:
             raise RaxalignError(f"{out}: is there already, with other content; name another file")
-        files.write(name, archive)
+        split_place(str(out.absolute()))[0].write(out.name, archive)
     left, every = len(manifest.lacking), counted(len(_evaluations(opened.plan)), "result")
     lines = [f"unfinished, as its {_MANIFEST} says: {left:,} of {every} missing"] if left else []
     lines += [f"{every} with predictions, and the report: {size}, SHA-256 {sha256}"]
@@ -338,12 +337,13 @@ def _of_sample(opened: Opened, percent: float, seed: int, storage: Storage) -> _
     """Run some trials again, and compare their values and predictions."""
     from raxalign.sweep.grid import run_whole
 
-    plan, ledgers = opened.plan, (opened.storage.ledger, storage.ledger)
-    there = ledgers[0].keys()
+    plan, own, new = opened.plan, opened.storage.ledger, storage.ledger
+    there = own.keys()
     whole = [t for t in plan.trials if t.evaluations and there >= {*t.evaluations.values()}]
     count = math.ceil(len(whole) * percent / 100)
     part = plan.only(iter(random.Random(seed).sample(whole, count)))
-    if ledgers[1].keys() & _evaluations(part).keys():
+    keys = _evaluations(part).keys()
+    if new.keys() & keys:
         raise RaxalignError(f"--storage {storage}: has results of the sample; name an empty one")
     settings = opened.run.model_copy(update={"storage": storage.root})
     ended = run_whole(replace(opened, run=settings), part, ())
@@ -351,8 +351,7 @@ def _of_sample(opened: Opened, percent: float, seed: int, storage: Storage) -> _
     sides = (("the bundle", opened.storage), ("this machine", storage))
     found = Differences.between(*(ComparedSide.of(name, [part], at) for name, at in sides))
     lines += found.text(None).split("\n") if found.any else []
-    done = ledgers[1].keys() & there
-    unlike = sum(ledgers[0].predictions(key) != ledgers[1].predictions(key) for key in done)
+    unlike = sum(own.predictions(key) != new.predictions(key) for key in new.keys() & keys)
     said = f"{count:,} of {counted(len(whole), 'trial')} run again (--sample {percent:g}%@{seed}),"
     said += f" with {counted(found.same, 'equal value')} and {unlike:,} unlike predictions:"
     said += f" {'; '.join(map(plan.trial_name, part.trials))}"
