@@ -1,6 +1,4 @@
-"""A bundle: the results of a grid and what they were made from, in one archive that a reviewer
-opens; and whether its parts follow from each other, and come out again.
-"""
+"""A bundle: a grid's results and what they were made from, in one archive; and how it is checked."""
 
 from __future__ import annotations
 
