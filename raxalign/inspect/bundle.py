@@ -1,4 +1,4 @@
-"""A bundle: a grid's results and what they were made from, in one archive; and how it is checked."""
+"""A bundle: a grid's results and what they were made from, in one archive, and its checks."""
 
 from __future__ import annotations
 
