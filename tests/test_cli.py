@@ -88,7 +88,7 @@ def write_result(plan: Plan, number: int, value: float) -> None:
 def test_help_and_version_are_printed_and_wrong_usage_exits_2(run: Callable[..., Done]) -> None:
     done = run("--help")
     listed = re.findall(r"^  (\w+) ", done.out.partition("Commands:")[2], re.MULTILINE)
-    commands = "grid plan fetch status results report search show diff"
+    commands = "grid plan fetch status results report search show diff bundle verify"
     single = "pairs aer align evaluate export power init list"
     assert listed == f"{commands} {single} ui sync doctor gc".split()
     assert run("--version").out.startswith("raxalign ")

@@ -59,7 +59,7 @@ def _everywhere(
 
 _COMMANDS: tuple[Callable[..., None], ...] = (
     *(_grids.grid, _grids.plan, _grids.fetch, _grids.status, _results.results, _grids.report),
-    *(_grids.search, _results.show, _results.diff),
+    *(_grids.search, _results.show, _results.diff, _grids.bundle, _results.verify),
     *(_single.pairs, _single.aer, _single.align, _single.evaluate, _single.export, _single.power),
     *(_care.init, _care.list_, _care.ui, _care.sync, _care.doctor, _care.gc),
 )

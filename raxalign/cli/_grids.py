@@ -290,6 +290,23 @@ def report(
             tell(f"warning: {message}")
 
 
+def bundle(file: opt.GridFile, storage: opt.Storage = None, out: Path | None = None) -> None:
+    """Pack a grid and its results for reviewers. One archive has the grid file, lock, plug-ins,
+    results with predictions, and the report; no encoders, corpora or credentials.
+
+    Options:
+        out: The file (default: NAME-bundle.zip next to the grid file); no other one is overwritten.
+    """
+    from raxalign.grid.load import open_grid
+    from raxalign.inspect.bundle import pack
+
+    opened = open_grid(file, storage=storage)
+    place = out or file.parent / f"{opened.plan.name}-bundle.zip"
+    for line in pack(opened, place):
+        tell(line)
+    print_out(str(place))
+
+
 def search(
     file: Annotated[Path, Argument(metavar="FILE")] = Path("search.yaml"),
     method: Annotated[str, Option(autocompletion=opt.complete_kinds("methods"))] = "finetune",

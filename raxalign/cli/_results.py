@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -310,3 +311,27 @@ def diff(
         print_out(found.text(width()))
     if found.any:
         raise typer.Exit(1)
+
+
+def verify(
+    archive: Annotated[Path, Argument(metavar="BUNDLE")],
+    sample: Annotated[str | None, Option(metavar="N%[@SEED]")] = None,
+    storage: opt.Storage = None,
+) -> None:
+    """Check a bundle, and run a part of it again. Checked are its files, the keys of its results,
+    scores by predictions, and the report by the scores. Exit code 0: equal (values within 1e-6), 1:
+    different, 2: not checked.
+
+    Options:
+        archive: What `raxalign bundle` has written.
+        sample: Run this share of the trials again, such as 5%; drawn, or chosen by a seed.
+        storage: Where they run, without their results (default: a temporary folder).
+    """
+    from raxalign.inspect.bundle import verify as findings
+
+    codes = {0}
+    for code, lines in findings(archive, sample, storage):
+        print_out("\n  ".join(lines))
+        codes.add(code)
+    if any(codes):
+        raise typer.Exit(min(codes - {0}))

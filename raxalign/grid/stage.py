@@ -129,6 +129,19 @@ class Stage:
         folder = _CATALOGUES.get(self.kind)
         return folder if folder is not None and self.maker in catalog(folder) else None
 
+    def evaluated(self, task: str, encoder: str) -> dict[str, Any]:
+        """Return what an evaluation is of, as its record says, with the names of a grid."""
+        return {
+            "key": self.key,
+            "task": task,
+            "kind": self.maker,
+            "params": self.params["task"],
+            "aligned": self.inputs["aligned"],
+            "encoder": encoder,
+            "languages": self.params["languages"],
+            "seed": self.params.get("seed"),
+        }
+
     def plugin(self) -> Any:
         """Make the plug-in of the stage, with its options.
 

@@ -66,7 +66,7 @@ class ComparedSide:
         """
         if "://" not in name and Path(name).is_file():
             opened = open_grid(name, storage=storage, allow_missing=True)
-            return _side(name, [opened.plan], opened.storage)
+            return cls.of(name, [opened.plan], opened.storage)
         if "://" not in name and not Path(name).is_dir():
             raise RaxalignError(f"diff {name}: there is no such grid file or storage")
         found = Storage(name if "://" in name else str(Path(name).absolute()))
@@ -74,7 +74,26 @@ class ComparedSide:
         if not plans:
             why = "has the plan of no grid" if found.files.names("") else "is empty"
             raise RaxalignError(f"diff {name}: this storage {why}: no grid has run in it")
-        return _side(name, plans, found)
+        return cls.of(name, plans, found)
+
+    @classmethod
+    def of(cls, name: str, plans: Iterable[Plan], storage: Storage) -> ComparedSide:
+        """Return the side of some plans, with their values in a storage."""
+
+        def place(grid: str, facts: Mapping[str, Any]) -> Place:
+            params = json.dumps(dict(facts["params"]), sort_keys=True, ensure_ascii=False)
+            rest = (facts["encoder"], "+".join(facts["languages"]))
+            return grid, facts["method"], params, *rest, str(facts["sentences"]), str(facts["seed"])
+
+        trials: dict[Place, tuple[Trial, Plan]] = {}
+        values: dict[Place, float] = {}
+        # a grid may have run with fewer tasks or trials before; its largest plan comes last
+        for plan in sorted(plans, key=lambda plan: len(plan.stages)):
+            trials |= {place(plan.name, vars(trial)): (trial, plan) for trial in plan.trials}
+            for row in rows(plan, storage.ledger):
+                value = (row[part] for part in ("task", "lang", "metric", "split"))
+                values[(*place(plan.name, row), *value)] = row["value"]
+        return cls(name, trials, values)
 
 
 @dataclass(frozen=True)
@@ -179,23 +198,6 @@ class Differences:
         for side, places in zip(self.sides, self.values_only, strict=True):
             lines += [f"{counted(len(places), 'value')} only in {side.name}"] if places else []
         return "\n".join(part for line in lines for part in paragraph(line, width))
-
-
-def _side(name: str, plans: Iterable[Plan], storage: Storage) -> ComparedSide:
-    def place(grid: str, facts: Mapping[str, Any]) -> Place:
-        params = json.dumps(dict(facts["params"]), sort_keys=True, ensure_ascii=False)
-        rest = (facts["encoder"], "+".join(facts["languages"]))
-        return grid, facts["method"], params, *rest, str(facts["sentences"]), str(facts["seed"])
-
-    trials: dict[Place, tuple[Trial, Plan]] = {}
-    values: dict[Place, float] = {}
-    # a grid may have run with fewer tasks or trials before; its largest plan comes last
-    for plan in sorted(plans, key=lambda plan: len(plan.stages)):
-        trials |= {place(plan.name, vars(trial)): (trial, plan) for trial in plan.trials}
-        for row in rows(plan, storage.ledger):
-            value = (row[part] for part in ("task", "lang", "metric", "split"))
-            values[(*place(plan.name, row), *value)] = row["value"]
-    return ComparedSide(name, trials, values)
 
 
 @dataclass

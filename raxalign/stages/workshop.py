@@ -402,7 +402,7 @@ class Workshop:
             self._aligned.clear()  # it may have changed the encoder, which the next task reads
         _refuse_impossible(stage, outcome)
         record = {
-            **_identity(stage, task, encoder),
+            **stage.evaluated(task, encoder),
             "scores": [{**vars(score), "value": float(score.value)} for score in outcome.scores],
             **_unseen(stage, outcome),
             "notes": {
@@ -565,20 +565,6 @@ def _refuse_impossible(stage: Stage, outcome: Outcome) -> None:
     if faults:
         told = f"task {Catalog.name_of(stage.maker)}: {faults[0]}"
         raise PluginFault(file, told, line=inspect.getsourcelines(task)[1])
-
-
-def _identity(stage: Stage, task: str, encoder: str) -> dict[str, Any]:
-    """Return what was evaluated, as the record names it."""
-    return {
-        "key": stage.key,
-        "task": task,
-        "kind": stage.maker,
-        "params": stage.params["task"],
-        "aligned": stage.inputs["aligned"],
-        "encoder": encoder,
-        "languages": stage.params["languages"],
-        "seed": stage.params.get("seed"),
-    }
 
 
 def _joined(of_trainings: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
