@@ -21,6 +21,7 @@ from raxalign.lazy import np
 from raxalign.report.document import Figure, identifier
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure as Canvas
@@ -430,9 +431,9 @@ def draw_heat(axes: Axes, heat: Heat) -> None:
     bar.ax.tick_params(length=0, labelsize=7.5)
 
 
-def _legible(background: Sequence[float]) -> str:
+def _legible(background: npt.ArrayLike) -> str:
     """Black or white, whichever has the larger contrast to a background (WCAG 2)."""
-    linear = [((part + 0.055) / 1.055) ** 2.4 for part in background[:3]]
+    linear = [((part + 0.055) / 1.055) ** 2.4 for part in np.asarray(background)[:3]]
     return "black" if np.dot(linear, (0.2126, 0.7152, 0.0722)) > 0.179 else "white"
 
 
