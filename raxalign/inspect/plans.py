@@ -74,17 +74,7 @@ class PlanView:
         data = {
             "points": plan.points,
             "trials": [_trial(trial) for trial in plan.trials],
-            "stages": [
-                {
-                    "kind": stage.kind,
-                    "key": stage.key,
-                    "path": storage.artifacts.folder(stage.kind, stage.key),
-                    "done": stage.key in stock.stored,
-                    "dropped": stage.key in stock.dropped,
-                    "bytes": stock.bytes.get(stage.key),
-                }
-                for stage in _kept_stages(plan)
-            ],
+            "stages": [_stage(stage, stock, storage) for stage in _kept_stages(plan)],
             "cached": plan.cached(stock.there),
             "merged": plan.merged,
             "unresolved": plan.unresolved,
@@ -132,6 +122,17 @@ class PlanView:
             )
         lines += [f"note: {remark}" for remark in plan.remarks()]
         return "\n".join(line for line in lines if line)
+
+
+def _stage(stage: Stage, stock: Stock, storage: Storage) -> dict[str, object]:
+    return {
+        "kind": stage.kind,
+        "key": stage.key,
+        "path": storage.artifacts.folder(stage.kind, stage.key),
+        "done": stage.key in stock.stored,
+        "dropped": stage.key in stock.dropped,
+        "bytes": stock.bytes.get(stage.key),
+    }
 
 
 def _trial(trial: Trial) -> dict[str, Any]:
