@@ -359,6 +359,19 @@ class Scoreboard:
             return ""
         return found.verdict
 
+    def verdict(self, cell: Cell, name: Name) -> str:
+        """Return what a test says of a value in words: `baseline`, `better`, `worse`, `equal`, `not
+        significant` or `not tested`.
+        """
+        bases = [*self.baselines, *baseline_cells(self.cells, self.plan)]
+        if any(cell is base for base in bases):
+            return "baseline"
+        found = self.at(cell, name)
+        if found is None or not (found.tested or found.verdict == "="):
+            return "not tested"
+        mark = self.mark(cell, name)
+        return mark or ("equal" if found.verdict == "=" else "not significant")
+
     def interval(self, cell: Cell, name: Name | None) -> tuple[float, float] | None:
         """Return the 95 % interval of a value over runs and examples."""
         found = self.at(cell, name)
