@@ -98,12 +98,12 @@ class _Shown:
 
     @cached_property
     def languages(self) -> list[str]:
-        """The languages of comparisons: the mean first, the pivot last."""
+        """The languages of comparisons, the mean first; the pivot where no other one is there."""
         plan, by_table = self.board.plan, self.board.by_table
         every = (lang for t in self.tables for lang in by_table[t] if lang not in MEANS)
-        single = {lang.removesuffix(f"-{plan.pivot}") for lang in every}
-        ordered = sorted(plan.ordered(single), key=lambda lang: lang == plan.pivot)
-        return [_MEAN, *ordered] if len(ordered) > 1 else ordered
+        single = plan.ordered({lang.removesuffix(f"-{plan.pivot}") for lang in every})
+        others = [lang for lang in single if lang != plan.pivot] or single
+        return [_MEAN, *others] if len(others) > 1 else others
 
     def names(self, cell: Cell, lang: str) -> list[Name]:
         """The names of a cell's values in a language, or of its mean, task by task."""
@@ -171,18 +171,22 @@ class _Shown:
             found |= own if len(found | own) <= _MOST_METRICS else {}
         return dict(list(found.items())[:_MOST_METRICS])
 
-    def lines(self) -> Iterator[tuple[str, list[Cell]]]:
-        """Yield the language and the cells of each comparison: of one configuration, the smallest
-        training set first; language by language, the best configuration first.
+    def lines(self) -> Iterator[tuple[str, list[Cell], str]]:
+        """Yield the language, the cells and the colour of each comparison: of one configuration,
+        the smallest training set first; language by language, the best configuration first.
         """
         every: dict[str, list[Cell]] = {}
         for cell in sorted(self.board.cells, key=lambda cell: cell.sentences or 0):
             every.setdefault(digest([cell.method, cell.params, cell.encoder]), []).append(cell)
         few = len(every) * len(self.languages) <= _MOST_COMPARISONS
         for lang in self.languages if few else self.languages[:1]:
-            found = ([c for c in cells if self.names(c, lang)] for cells in every.values())
-            there = sorted(filter(None, found), key=lambda cells: self._place(cells[-1], lang))
-            yield from ((lang, cells) for cells in there)
+            found = [
+                ([cell for cell in cells if self.names(cell, lang)], _colour(place))
+                for place, cells in enumerate(every.values())
+            ]
+            there = [entry for entry in found if entry[0]]
+            for cells, colour in sorted(there, key=lambda entry: self._place(entry[0][-1], lang)):
+                yield lang, cells, colour
 
     def _place(self, cell: Cell, lang: str) -> tuple[int, float]:
         name = self.names(cell, lang)[0]
@@ -260,7 +264,7 @@ class _Shown:
             kind["displayPoints"] = True
         same = {"metricSectionId": _SECTION, "deleted": False, "isGenerated": False, **kind}
         cards = [
-            {"uuid": f"{_SECTION}-{n}", "metricKey": name, "displayName": name, **same}
+            {"uuid": f"{_SECTION}-{n}", "metricKey": name, "displayName": _title(name), **same}
             for n, name in enumerate(list(dict.fromkeys(metrics))[:_MOST_CHARTS])
         ]
         section = {"uuid": _SECTION, "name": "Main metrics", "display": True, "isReordered": True}
@@ -275,6 +279,12 @@ class _Shown:
 def _metric(name: Name) -> str:
     """The metric of a comparison that has the value, whatever its language is."""
     return metric_name(name[0], "", *name[2:]).replace("//", "/")
+
+
+def _title(metric: str) -> str:
+    """The name of a metric, language first, since MLflow cuts it."""
+    task, lang, rest = metric.split("/", 2)
+    return f"{lang} {task} {spoken(rest)}"
 
 
 def _params(*names: str) -> list[str]:
@@ -477,7 +487,7 @@ class PlanRuns:
         to have: its values at all numbers of sentence pairs.
         """
         shown = _Shown(board)
-        for place, (lang, cells) in enumerate(shown.lines()):
+        for place, (lang, cells, colour) in enumerate(shown.lines()):
             method, params, encoder = cells[0].method, cells[0].params, cells[0].encoder
             axes = self._axes(method, params, encoder)
             origins = {cell.key: self._origins.get(cell.key, {}) for cell in cells}
@@ -487,7 +497,7 @@ class PlanRuns:
                     "comparison",
                     f"{lang}: {_name(axes)}"[:_LONGEST_NAME],
                     _always(params) | axes | {Axis.LANGUAGE: lang},
-                    {**_source(), "mlflow.runColor": _colour(list(axes.values()))},
+                    {**_source(), "mlflow.runColor": colour},
                     _parts({(c, p): v for c, made in origins.items() for p, v in made.items()}),
                 ),
                 shown.change(place, lang, cells),
@@ -551,10 +561,10 @@ def _source() -> dict[str, str]:
     return found
 
 
-def _colour(values: Sequence[str]) -> str:
-    """A colour of a configuration, the same in all languages."""
-    hue = int(digest(values)[:6], 16) / 0x1000000
-    return "#" + "".join(f"{round(255 * part):02x}" for part in hls_to_rgb(hue, 0.45, 0.6))
+def _colour(place: int) -> str:
+    """A colour of a configuration, the same in all languages and far from those before."""
+    parts = hls_to_rgb((0.58 + place * 0.618034) % 1, (0.42, 0.6)[place // 5 % 2], 0.62)
+    return "#" + "".join(f"{round(255 * part):02x}" for part in parts)
 
 
 def _always(params: Mapping[str, Any]) -> dict[str, str]:
