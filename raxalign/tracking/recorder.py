@@ -154,9 +154,8 @@ class Registry:
         from mlflow.entities import Dataset, DatasetInput, InputTag
 
         if data and not run.data:
-            tags = [InputTag("mlflow.data.context", "training")]
-            self._client.log_inputs(run.id, [DatasetInput(Dataset(**data), tags)])
-            run.data = True
+            given = DatasetInput(Dataset(**data), [InputTag("mlflow.data.context", "training")])
+            self._client.log_inputs(run.id, [given])
 
     def is_own(self, run: RunState) -> bool:
         """Return whether a driver of this storage has begun or ended a run last."""

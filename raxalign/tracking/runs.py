@@ -41,7 +41,7 @@ _MOST_METRICS = _MOST_CHARTS = 12
 _MOST_COMPARISONS = 300  # runs: where there are more, those of means alone are made
 _ENDS = ("_low", "_high")
 _SECTION = "raxalign"  # the key of that of the charts
-_WIDE, _NARROW = 260, 120  # pixels: the name of a metric is not cut
+_NARROW, _LETTER = 110, 7  # pixels: the name of a metric is not cut
 
 
 def experiment_tags(board: Scoreboard) -> dict[str, str]:
@@ -51,9 +51,9 @@ def experiment_tags(board: Scoreboard) -> dict[str, str]:
     tags = {"mlflow.experimentKind": "custom_model_development"}
     if not (metrics := main_metrics(board)):
         return tags
-    lower = _lower(board, _tables(board)[0])
-    tags |= {f"{_MAIN}name": metrics[0], f"{_MAIN}greaterIsBetter": str(not lower)}
-    return tags | {Page.VIEW + key: view for key, view in _Shown(board).views().items()}
+    shown = _Shown(board)
+    tags |= {f"{_MAIN}name": metrics[0], f"{_MAIN}greaterIsBetter": str(not shown.lower)}
+    return tags | {Page.VIEW + key: view for key, view in shown.views().items()}
 
 
 def main_metrics(board: Scoreboard) -> list[str]:
@@ -73,18 +73,6 @@ def _tables(board: Scoreboard) -> list[TableKey]:
     return list(filter(None, map(board.leading, board.tasks)))
 
 
-def _lower(board: Scoreboard, table: TableKey) -> bool:
-    return board.plan.measured(*table[:2]).better == "lower"
-
-
-def _page_axes(plan: Plan) -> list[str]:
-    """The params that have several values in the grid, and the method."""
-    axes = dict.fromkeys(axis for axes in plan.axes.values() for axis in axes)
-    several = [Axis.ENCODER.value] if len(plan.encoders) > 1 else []
-    several += [Axis.SENTENCES.value] if len(plan.sizes) > 1 else []
-    return list(dict.fromkeys([Axis.METHOD.value, *several, *axes]))
-
-
 @dataclass(frozen=True)
 class _Shown:
     """The results of a grid as runs of cells and comparisons, and views of them, show them."""
@@ -95,6 +83,11 @@ class _Shown:
     def tables(self) -> list[TableKey]:
         """The table that stands for each task; the first one is that of the verdict."""
         return _tables(self.board)
+
+    @property
+    def lower(self) -> bool:
+        """Whether lower values of the first task are better."""
+        return self.board.plan.measured(*self.tables[0][:2]).better == "lower"
 
     @cached_property
     def languages(self) -> list[str]:
@@ -107,16 +100,13 @@ class _Shown:
 
     def names(self, cell: Cell, lang: str) -> list[Name]:
         """The names of a cell's values in a language, or of its mean, task by task."""
-        found = list[Name]()
+        found = list[Name | None]()
         for task, metric, split in self.tables:
+            both = (lang, f"{lang}-{self.board.plan.pivot}")
+            own = [(task, name, metric, split) for name in both]
             mean = cell.compared_mean(task, metric, split)
-            if lang == _MEAN:
-                found += [mean] if mean is not None and mean[1] in MEANS else []
-            else:
-                both = (lang, f"{lang}-{self.board.plan.pivot}")
-                own = ((task, name, metric, split) for name in both)
-                found += [name for name in own if name in cell.values][:1]
-        return found
+            found += [mean] if lang == _MEAN else [name for name in own if name in cell.values][:1]
+        return [name for name in found if name is not None]
 
     def numbers(self, cell: Cell, name: Name) -> dict[str, float]:
         """A value, the ends of its 95 % interval, and its difference to the baseline, by what
@@ -161,8 +151,7 @@ class _Shown:
         baseline, and then the languages of those tasks of which all of them find room.
         """
         found: dict[str, float] = {}
-        means = [name for t in self.tables if (name := cell.compared_mean(*t)) is not None]
-        for name in means:
+        for name in self.names(cell, _MEAN):
             numbers = self.numbers(cell, name).items()
             found |= {metric_name(*name) + end: v for end, v in numbers if end not in _ENDS}
         for table in self.tables:
@@ -188,10 +177,10 @@ class _Shown:
             for cells, colour in sorted(there, key=lambda entry: self._place(entry[0][-1], lang)):
                 yield lang, cells, colour
 
-    def _place(self, cell: Cell, lang: str) -> tuple[int, float]:
+    def _place(self, cell: Cell, lang: str) -> tuple[bool, float]:
         name = self.names(cell, lang)[0]
         sign = self.board.plan.measured(name[0], name[2]).sign
-        return [table[0] for table in self.tables].index(name[0]), -sign * cell.values[name].mean
+        return name[0] != self.tables[0][0], -sign * cell.values[name].mean
 
     def change(self, place: int, lang: str, cells: Sequence[Cell]) -> Change:
         """What the run of a comparison is to have, of which all values are at the step of their
@@ -218,62 +207,43 @@ class _Shown:
     def views(self) -> dict[str, str]:
         """The views, by their keys."""
         board, plan, metrics = self.board, self.board.plan, main_metrics(self.board)
-        axes = _page_axes(plan)
-        line = [axis for axis in axes if axis != Axis.SENTENCES]
-        size = [axis for axis in axes if axis == Axis.SENTENCES]
-        apart = [Axis.LANGUAGES.value] if len({t.languages for t in plan.trials}) > 1 else []
-        apart += [Axis.SEED.value] if len(board.seeds) > 1 else []
-        own = [_metric((task, "", metric, split)) for task, metric, split in self.tables]
-        more = [name for cell in board.cells for name in self.of_cell(cell)]
-        every = [metric_name(*n) for n in self._every() if n[0] == self.tables[0][0]]
-        best = (f"metrics.`{metrics[0]}`", _lower(board, self.tables[0]))
-        return {
-            Page.LANGUAGES: _view(
-                Page.LANGUAGES,
-                [*_params(Axis.LANGUAGE, *line), *self._columns(own)],
-                (f"tags.`{_ORDER}`", True),
-                self._charts([*every, *metrics[1:]]),
-            ),
-            Page.CELLS: _view(
-                Page.CELLS,
-                [*_params(*size, *line), *self._columns(metrics), *_metrics(*more)],
-                best,
-                self._charts(metrics, bars=True),
-            ),
-            Page.TRIALS: _view(
-                Page.TRIALS, [*_params(*axes, *apart), *_metrics(*metrics)], best, {}
-            ),
+        own = (axis for axes in plan.axes.values() for axis in axes)
+        axes = [Axis.METHOD, *([Axis.ENCODER] if len(plan.encoders) > 1 else []), *own]
+        size = [Axis.SENTENCES] if len(plan.sizes) > 1 else []
+        apart = [Axis.LANGUAGES] if len({t.languages for t in plan.trials}) > 1 else []
+        apart += [Axis.SEED] if len(board.seeds) > 1 else []
+        short = [_metric((task, "", metric, split)) for task, metric, split in self.tables]
+        names = [n for lang in self.languages for c in board.cells for n in self.names(c, lang)]
+        drawn = [metric_name(*name) for name in names if name[0] == self.tables[0][0]] + metrics
+        best, by_place = (f"metrics.`{metrics[0]}`", self.lower), (f"tags.`{_ORDER}`", True)
+        more = [f"metrics.`{name}`" for cell in board.cells for name in self.of_cell(cell)]
+        bars, lines = _charts(metrics, "BAR"), _charts(drawn, "LINE" if size else "BAR")
+        views = {
+            Page.LANGUAGES: ([Axis.LANGUAGE, *axes], self._columns(short), by_place, lines),
+            Page.CELLS: ([*size, *axes], self._columns(metrics) + more, best, bars),
+            Page.TRIALS: ([*size, *axes, *apart], [f"metrics.`{m}`" for m in metrics], best, {}),
         }
+        return {key: _view(*_VIEWS[key], *given) for key, given in views.items()}
 
     def _columns(self, metrics: Iterable[str]) -> list[str]:
         """Verdict, value and difference of each task."""
-        tags = (self._verdict(table[0]) for table in self.tables)
-        pairs = zip(tags, metrics, strict=True)
-        return [c for tag, n in pairs for c in (f"tags.`{tag}`", *_metrics(n, f"{n}_difference"))]
+        heads = [f"tags.`{self._verdict(table[0])}`" for table in self.tables]
+        pairs = zip(heads, metrics, strict=True)
+        return [c for tag, n in pairs for c in (tag, f"metrics.`{n}`", f"metrics.`{n}_difference`")]
 
-    def _every(self) -> Iterator[Name]:
-        """All values of comparisons, language by language."""
-        for lang in self.languages:
-            yield from (name for cell in self.board.cells for name in self.names(cell, lang))
 
-    def _charts(self, metrics: Iterable[str], *, bars: bool = False) -> dict[str, Any]:
-        """The state of a view that draws metrics: by size where the grid has several."""
-        kind: dict[str, Any] = {"type": "BAR"}
-        if len(self.board.plan.sizes) > 1 and not bars:
-            kind = {"type": "LINE", "xAxisKey": "step", "xAxisScaleType": "log"}
-            kind["displayPoints"] = True
-        same = {"metricSectionId": _SECTION, "deleted": False, "isGenerated": False, **kind}
-        cards = [
-            {"uuid": f"{_SECTION}-{n}", "metricKey": name, "displayName": _title(name), **same}
-            for n, name in enumerate(list(dict.fromkeys(metrics))[:_MOST_CHARTS])
-        ]
-        section = {"uuid": _SECTION, "name": "Main metrics", "display": True, "isReordered": True}
-        return {
-            "compareRunCharts": cards,
-            "compareRunSections": [section],
-            "isAccordionReordered": True,
-            "runsHiddenMode": "SHOW_ALL",
-        }
+def _charts(metrics: Iterable[str], kind: str) -> dict[str, Any]:
+    """The state of a view that draws some metrics first, as bars or as lines over steps."""
+    card = {"metricSectionId": _SECTION, "type": kind}
+    if kind == "LINE":  # MLflow smooths lines unless told otherwise
+        card |= {"xAxisKey": "step", "xAxisScaleType": "log", "lineSmoothness": 0}
+    shown = list(dict.fromkeys(metrics))[:_MOST_CHARTS]
+    return {
+        "compareRunCharts": [{"uuid": f"{_SECTION}/{m}", "metricKey": m, **card} for m in shown],
+        "compareRunSections": [{"uuid": _SECTION, "name": "Main metrics", "display": True}],
+        "isAccordionReordered": True,  # else MLflow puts its own sections first
+        "runsHiddenMode": "SHOW_ALL",
+    }
 
 
 def _metric(name: Name) -> str:
@@ -281,28 +251,18 @@ def _metric(name: Name) -> str:
     return metric_name(name[0], "", *name[2:]).replace("//", "/")
 
 
-def _title(metric: str) -> str:
-    """The name of a metric, language first, since MLflow cuts it."""
-    task, lang, rest = metric.split("/", 2)
-    return f"{lang} {task} {spoken(rest)}"
-
-
-def _params(*names: str) -> list[str]:
-    return [f"params.`{name}`" for name in names]
-
-
-def _metrics(*names: str) -> list[str]:
-    return [f"metrics.`{name}`" for name in names]
-
-
 def _view(
-    key: str, columns: Sequence[str], order: tuple[str, bool], charts: Mapping[str, Any]
+    name: str,
+    kind: str,
+    params: Iterable[str],
+    others: Sequence[str],
+    order: tuple[str, bool],
+    charts: Mapping[str, Any],
 ) -> str:
     """A view of the runs of one kind, as MLflow keeps those that its users save; `order` is what
     they are ordered by, and whether from the smallest on.
     """
-    name, kind = _VIEWS[key]
-    columns = list(dict.fromkeys(columns))[:_COLUMNS]
+    columns = list(dict.fromkeys([*(f"params.`{param}`" for param in params), *others]))[:_COLUMNS]
     state = {
         "searchFilter": f"tags.`raxalign.kind` = '{kind}'",
         "orderByKey": order[0],
@@ -313,7 +273,7 @@ def _view(
         "datasetsFilter": [],
         "selectedColumns": columns,
         "columnOrder": columns,
-        "columnWidths": {column: _WIDE if "metrics." in column else _NARROW for column in columns},
+        "columnWidths": {c: max(_NARROW, _LETTER * (len(c) - 4)) for c in columns},
         **charts,
     }
     text = f"deflate;{b64encode(zlib.compress(json.dumps(state).encode())).decode()}"
@@ -473,7 +433,7 @@ class PlanRuns:
         to the baseline (``_difference``); what tests say of them, as tags; and its description.
         """
         shown = _Shown(board)
-        means = [name for t in shown.tables if (name := cell.compared_mean(*t)) is not None]
+        means = shown.names(cell, _MEAN)
         return Change(
             shown.of_cell(cell),
             params=self.cell(cell).params,
@@ -507,17 +467,12 @@ class PlanRuns:
         """Return name, digest and source of the parallel data as MLflow's datasets have them; none
         where the grid has none.
         """
-        held = [s for s in self._plan.stages.values() if s.params.get("part") == "heldout"]
-        read = [stage for stage in held if stage.kind == "bitext"]
-        if not read:
-            return {}
-        corpora = {stage.maker: stage.params.get("corpus") for stage in read}
-        return {
-            "name": " and ".join(corpora),
-            "digest": digest(sorted(stage.key for stage in read))[:36],
-            "source_type": "raxalign",
-            "source": json.dumps(corpora, sort_keys=True),
-        }
+        stages = [stage for stage in self._plan.stages.values() if stage.kind == "bitext"]
+        held = [stage for stage in stages if stage.params.get("part") == "heldout"]
+        corpora = {stage.maker: stage.params.get("corpus") for stage in held}
+        found = {"name": " and ".join(corpora), "source_type": "raxalign"}
+        found["digest"] = digest(sorted(stage.key for stage in held))[:36]
+        return {**found, "source": json.dumps(corpora, sort_keys=True)} if held else {}
 
     def results_mark(self, evaluations: Iterable[str]) -> str:
         """Return a digest of what a trial's run shows: evaluations, and metrics that the grid
@@ -554,11 +509,9 @@ def _parts(made: Mapping[tuple[str, ...], str]) -> dict[str, str]:
 
 def _source() -> dict[str, str]:
     """The tags that say what made a run: raxalign, at a commit where it is known."""
-    known = commit()
-    found = {"mlflow.source.name": "raxalign"}
-    if known:
-        found |= {"mlflow.source.git.commit": known["commit"], "raxalign.dirty": known["dirty"]}
-    return found
+    names = {"commit": "mlflow.source.git.commit", "dirty": "raxalign.dirty"}
+    known = {names[name]: value for name, value in commit().items()}
+    return {"mlflow.source.name": "raxalign", **known}
 
 
 def _colour(place: int) -> str:

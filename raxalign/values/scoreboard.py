@@ -363,14 +363,12 @@ class Scoreboard:
         """Return what a test says of a value in words: `baseline`, `better`, `worse`, `equal`, `not
         significant` or `not tested`.
         """
-        bases = [*self.baselines, *baseline_cells(self.cells, self.plan)]
-        if any(cell is base for base in bases):
+        if any(cell is base for base in [*self.baselines, *baseline_cells(self.cells, self.plan)]):
             return "baseline"
-        found = self.at(cell, name)
-        if found is None or not (found.tested or found.verdict == "="):
-            return "not tested"
-        mark = self.mark(cell, name)
-        return mark or ("equal" if found.verdict == "=" else "not significant")
+        found, mark = self.at(cell, name), self.mark(cell, name)
+        if found is not None and found.verdict == "=":
+            return "equal"
+        return mark or ("not significant" if found is not None and found.tested else "not tested")
 
     def interval(self, cell: Cell, name: Name | None) -> tuple[float, float] | None:
         """Return the 95 % interval of a value over runs and examples."""
