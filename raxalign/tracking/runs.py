@@ -456,7 +456,7 @@ class PlanRuns:
                     f"comparison:{digest([method, params, encoder, lang])}",
                     "comparison",
                     f"{lang}: {_name(axes)}"[:_LONGEST_NAME],
-                    _always(params) | axes | {Axis.LANGUAGE: lang},
+                    axes | {Axis.LANGUAGE: lang},
                     {**_source(), "mlflow.runColor": colour},
                     _parts({(c, p): v for c, made in origins.items() for p, v in made.items()}),
                 ),
