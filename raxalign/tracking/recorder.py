@@ -63,8 +63,9 @@ class RunState:
         info, data = run.info, run.data
         kept = [dict(data.tags), dict(data.params), dict(data.metrics)]
         kept.append(dict(part.split(":") for part in data.tags.get(_MADE, "").split()))
-        known = bool(run.inputs and run.inputs.dataset_inputs)
-        return cls(data.tags[KEY], info.run_id, info.status, info.start_time, *kept, known)
+        state = cls(data.tags[KEY], info.run_id, info.status, info.start_time, *kept)
+        state.data = bool(run.inputs and run.inputs.dataset_inputs)
+        return state
 
     def fits(self, made: Mapping[str, str]) -> bool:
         """Return whether its values are computed from the same: what both name is equal."""

@@ -119,8 +119,8 @@ class _Shown:
             low, high = around
             found |= {"_low": unit.rounded(low, around), "_high": unit.rounded(high, around)}
         if entry is not None and entry.difference is not None:
-            low, high = (getattr(entry.comparison, end, None) for end in ("low", "high"))
-            ends = None if low is None or high is None else (low, high)
+            start, end = (getattr(entry.comparison, name, None) for name in ("low", "high"))
+            ends = None if start is None or end is None else (start, end)
             found["_difference"] = unit.rounded(entry.difference, ends)
         return found
 
@@ -214,16 +214,25 @@ class _Shown:
         apart += [Axis.SEED] if len(board.seeds) > 1 else []
         short = [_metric((task, "", metric, split)) for task, metric, split in self.tables]
         names = [n for lang in self.languages for c in board.cells for n in self.names(c, lang)]
-        drawn = [metric_name(*name) for name in names if name[0] == self.tables[0][0]] + metrics
+        lined = [metric_name(*name) for name in names if name[0] == self.tables[0][0]] + metrics
         best, by_place = (f"metrics.`{metrics[0]}`", self.lower), (f"tags.`{_ORDER}`", True)
         more = [f"metrics.`{name}`" for cell in board.cells for name in self.of_cell(cell)]
-        bars, lines = _charts(metrics, "BAR"), _charts(drawn, "LINE" if size else "BAR")
+        no_charts: dict[str, Any] = {}
+        bars, lines = _charts(metrics, "BAR"), _charts(lined, "LINE" if size else "BAR")
         views = {
             Page.LANGUAGES: ([Axis.LANGUAGE, *axes], self._columns(short), by_place, lines),
             Page.CELLS: ([*size, *axes], self._columns(metrics) + more, best, bars),
-            Page.TRIALS: ([*size, *axes, *apart], [f"metrics.`{m}`" for m in metrics], best, {}),
+            Page.TRIALS: (
+                [*size, *axes, *apart],
+                [f"metrics.`{m}`" for m in metrics],
+                best,
+                no_charts,
+            ),
         }
-        return {key: _view(*_VIEWS[key], *given) for key, given in views.items()}
+        return {
+            key: _view(*_VIEWS[key], [f"params.`{name}`" for name in params] + others, order, drawn)
+            for key, (params, others, order, drawn) in views.items()
+        }
 
     def _columns(self, metrics: Iterable[str]) -> list[str]:
         """Verdict, value and difference of each task."""
@@ -234,7 +243,7 @@ class _Shown:
 
 def _charts(metrics: Iterable[str], kind: str) -> dict[str, Any]:
     """The state of a view that draws some metrics first, as bars or as lines over steps."""
-    card = {"metricSectionId": _SECTION, "type": kind}
+    card: dict[str, Any] = {"metricSectionId": _SECTION, "type": kind}
     if kind == "LINE":  # MLflow smooths lines unless told otherwise
         card |= {"xAxisKey": "step", "xAxisScaleType": "log", "lineSmoothness": 0}
     shown = list(dict.fromkeys(metrics))[:_MOST_CHARTS]
@@ -252,17 +261,12 @@ def _metric(name: Name) -> str:
 
 
 def _view(
-    name: str,
-    kind: str,
-    params: Iterable[str],
-    others: Sequence[str],
-    order: tuple[str, bool],
-    charts: Mapping[str, Any],
+    name: str, kind: str, shown: Iterable[str], order: tuple[str, bool], charts: Mapping[str, Any]
 ) -> str:
     """A view of the runs of one kind, as MLflow keeps those that its users save; `order` is what
     they are ordered by, and whether from the smallest on.
     """
-    columns = list(dict.fromkeys([*(f"params.`{param}`" for param in params), *others]))[:_COLUMNS]
+    columns = list(dict.fromkeys(shown))[:_COLUMNS]
     state = {
         "searchFilter": f"tags.`raxalign.kind` = '{kind}'",
         "orderByKey": order[0],
