@@ -134,7 +134,6 @@ def groups(values: Sequence[float], apart: Collection[tuple[int, int]]) -> list[
     return found
 
 
-_OWN = ("margin", "detectable", "at_chance", "falls_far", "outdated")
 _HEADS = ("method", "sentences", "lang")
 _COLUMNS = ("value", "difference", "p (Holm)", "runs", "examples", "verdict")
 _OVER = "generalising to new languages"
@@ -159,15 +158,7 @@ class ComparisonTables:
     compared: Sequence[Compared]
     plan: Plan
 
-    FIELDS: ClassVar = (
-        *("cell", "method", "params", "encoder", "sentences", "task", "lang", "metric", "split"),
-        *("better", "unit", "value", "low", "high", "runs", "examples"),
-        *("baseline", "baseline_value", "baseline_runs"),
-        *("difference", "difference_low", "difference_high", "p", "p_adjusted", "paired"),
-        *("verdict", "look", "margin", "detectable", "reason", "at_chance", "falls_far"),
-        *("outdated", "unseen"),
-        *("languages_low", "languages_high", "languages_p", "languages_reason"),
-    )
+    FIELDS: ClassVar = Compared.FIELDS
 
     @property
     def all_pairs(self) -> bool:
@@ -177,14 +168,8 @@ class ComparisonTables:
     def rows(self) -> list[dict[str, Any]]:
         """Return one row (`FIELDS`) per comparison; values that have no baseline, the baselines'
         own among them, have none.
-
-        `examples` are clusters that are taken for independent; `reason` says why there is no test.
         """
-        return [
-            self._row(entry, entry.baseline)
-            for entry in self.compared
-            if entry.baseline is not None
-        ]
+        return [entry.row(self.plan) for entry in self.compared if entry.baseline is not None]
 
     def fallen(self) -> list[str]:
         """Return a remark per cell and table on values that fall far below the baseline's."""
@@ -205,37 +190,6 @@ class ComparisonTables:
             )
             told.append(f"{cell} falls far below its baseline in {table}: {', '.join(values)}")
         return told
-
-    def _row(self, entry: Compared, base: Cell) -> dict[str, Any]:
-        cell, found, around, value = entry.cell, entry.comparison, entry.interval, entry.value
-        against, examples = base.values[entry.name], found or around
-        own = ("method", "params", "encoder", "sentences")
-        row = {
-            "cell": self.plan.cell_name(cell),
-            **{name: getattr(cell, name) for name in own},
-            **dict(zip(("task", "lang", "metric", "split"), entry.name, strict=True)),
-            "better": entry.measured.better,
-            "unit": entry.measured.unit,
-            "value": value.mean,
-            **{end: getattr(around, end, None) for end in ("low", "high")},
-            "runs": value.n,
-            "examples": examples and examples.examples,
-            "baseline": self.plan.cell_name(base),
-            "baseline_value": against.mean,
-            "baseline_runs": against.n,
-            "difference": entry.difference,
-            **{f"difference_{end}": getattr(found, end, None) for end in ("low", "high")},
-            "p": found and found.p,
-            "p_adjusted": entry.p_adjusted,
-            "paired": found and found.paired,
-            "verdict": entry.verdict,
-            "look": 1 + len(entry.earlier) if entry.tested else None,
-            "reason": entry.untested,
-            "unseen": entry.name[1] in cell.unseen or entry.name[1] == "avg_unseen",
-            **{name: getattr(entry, name) for name in _OWN},
-            **_over_languages(entry),
-        }
-        return {**row, "params": dict(cell.params)}
 
     def text(self, *, width: int | None = None, over_languages: bool = False) -> str:
         """Return one table per task and metric, and what it is compared with, for a terminal: one
@@ -259,13 +213,6 @@ class ComparisonTables:
             ]
         legend = _LEGEND + (_OVER_LEGEND if over_languages else "")
         return "\n".join([*found, *paragraph(legend, width)]) + "\n"
-
-
-def _over_languages(entry: Compared) -> dict[str, Any]:
-    """The numbers of a mean where its languages are a sample."""
-    sample = entry.over_languages
-    numbers = {f"languages_{name}": getattr(sample, name, None) for name in ("low", "high", "p")}
-    return {**numbers, "languages_reason": sample.untested if sample else ""}
 
 
 def _against(entries: Sequence[Compared], plan: Plan) -> str:

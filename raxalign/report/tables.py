@@ -4,10 +4,7 @@ papers.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -21,6 +18,7 @@ from raxalign.printing import TextTable, paragraph
 from raxalign.report.document import Entry, Line, Table, caption, marked, unaligned
 from raxalign.values.comparisons import baseline_cells, look_lines
 from raxalign.values.numbers import UNDECLARED, NumberFormat
+from raxalign.values.results import csv_parts
 from raxalign.values.scoreboard import UNTOUCHED, Scoreboard, TableKey, why_untouched
 
 
@@ -229,8 +227,6 @@ FIELDS = (
     *("task", "task_params", "lang", "metric", "split", "value", "outdated", "unseen", "joint"),
 )
 
-_FORMULA = re.compile(r"=(?s:.)|[@\t\r\n]|[+-](?![\d.]+(?:[eE][+-]?\d+)?$)")
-
 
 def row_parts(
     rows: Iterable[Mapping[str, Any]], kind: str, fields: Sequence[str] | None = None
@@ -249,27 +245,6 @@ def json_parts(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         yield before + encode(row)
         before = ",\n"
     yield "\n]" if before.startswith(",") else "[]"
-
-
-def csv_parts(rows: Iterable[Mapping[str, Any]], fields: Sequence[str] = FIELDS) -> Iterator[str]:
-    """Yield CSV row by row, its header first; mappings and lists as JSON, absent values empty. Text
-    that a spreadsheet would compute as a formula begins with an apostrophe.
-    """
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(fields)
-    for row in rows:
-        yield text.getvalue()
-        text.seek(0)
-        text.truncate()
-        writer.writerow(_cell(row.get(name)) for name in fields)
-    yield text.getvalue()
-
-
-def _cell(value: object) -> object:
-    if isinstance(value, dict | list):
-        return json.dumps(value, ensure_ascii=False)
-    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value
 
 
 @dataclass(frozen=True)

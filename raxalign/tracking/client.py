@@ -1,4 +1,6 @@
-"""The client of a tracking store: where runs go, how it is reached, what it says when it fails."""
+"""The client of a tracking store: where runs go, how it is reached, what it says when it fails; and
+the pages of its experiments.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,11 @@ import secrets
 import sqlite3
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import unquote, urlparse
 
 from raxalign.catalog import PluginFault
@@ -67,6 +69,11 @@ _STATES = {
     ),
 }
 """What errors of a store say, what that means, and what to do."""
+
+NOTES = ("mlflow.note.content", "raxalign.note")
+"""The tags of a description, and of a digest of the one that raxalign wrote last."""
+_LONGEST = 4900  # characters of a tag of an experiment; MLflow takes 5,000
+_WORKFLOW = "workflowType=machine_learning"  # else MLflow opens pages on language models
 
 
 class TrackingError(RaxalignError):
@@ -281,6 +288,71 @@ class Target:
             f"the tracking store at {self.uri} {state}{why}; every result is in the ledger:"
             f" {remedy}, then run `raxalign sync`"
         )
+
+
+class Page:
+    """The page of one experiment; `view` is what it opens with."""
+
+    LANGUAGES, CELLS, TRIALS = "languages", "cells", "trials"
+    """The keys of its views."""
+    VIEW: ClassVar = "mlflow.sharedViewState."
+    """How the tags of views begin, before their keys."""
+    LIST: ClassVar = f"#/experiments?{_WORKFLOW}"
+    """The address of all experiments on a server."""
+
+    def __init__(self, client: Any, experiment: str, view: str = LANGUAGES) -> None:
+        self._client, self._experiment, self._view = client, experiment, view
+
+    @classmethod
+    def of_grids(cls, client: Any) -> dict[str, Page]:
+        """Return the pages of all grids that have values, by their names; the latest first. What an
+        older version wrote has a view of cells alone.
+        """
+        found = sorted(client.search_experiments(), key=lambda entry: -entry.last_update_time)
+        return {
+            entry.name: cls(client, entry.experiment_id, view)
+            for entry in found
+            for view in (cls.CELLS, cls.LANGUAGES)
+            if cls.VIEW + view in entry.tags
+        }
+
+    def address(self, view: str = "", *, charts: bool = False) -> str:
+        """Return the address of a view on a server, in MLflow's pages for model training."""
+        shown = f"{view or self._view}{'&compareRunsMode=CHART' if charts else ''}"
+        return f"#/experiments/{self._experiment}/runs?viewStateShareKey={shown}&{_WORKFLOW}"
+
+    def describe(self, answer: str, run: str | None) -> None:
+        """Write the description: what the results show, and links, to the files of the grid that a
+        `run` has too. One that a person has written stays.
+        """
+        links = [
+            f"[Best by language]({self.address()})",
+            f"[charts]({self.address(charts=True)})",
+            f"[by size]({self.address(self.CELLS)})",
+            f"[every trial]({self.address(self.TRIALS)})",
+        ]
+        if run:
+            files = f"#/experiments/{self._experiment}/runs/{run}/artifacts"
+            links.append(f"[grid file, plan, comparisons and report]({files})")
+        text = f"{answer}\n\n{' · '.join(links)}\n\nHow to read it: docs/how-to/mlflow.md".strip()
+        self.set(noted(self._client.get_experiment(self._experiment).tags, text))
+
+    def set(self, tags: Mapping[str, str]) -> None:
+        """Set tags of the experiment, as far as they are others than before."""
+        there = self._client.get_experiment(self._experiment).tags if tags else {}
+        for name, value in tags.items():
+            if len(value) <= _LONGEST and there.get(name) != value:
+                self._client.set_experiment_tag(self._experiment, name, value)
+
+
+def noted(there: Mapping[str, str], text: str) -> dict[str, str]:
+    """Return the tags that describe a run or an experiment, which has the tags that are `there`;
+    none where a person has written a description, or for no text.
+    """
+    now, text = there.get(NOTES[0]), text[:_LONGEST]
+    if not text or (now and digest(now) != there.get(NOTES[1])):
+        return {}
+    return dict(zip(NOTES, (text, digest(text)), strict=True))
 
 
 def _uri_of(database: Path) -> str:

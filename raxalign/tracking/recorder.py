@@ -1,5 +1,5 @@
 """The runs of one grid in MLflow: that of the grid, with its files, one for each cell, and below it
-one for each of its trials.
+one for each of its trials; and one for each configuration in each language, which compares.
 
 The ledger holds what trials result in, and a spool in the storage their curves. The run of a trial
 is written from these alone, whole and once: when the trial has ended, else when the grid ends or
@@ -17,7 +17,7 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +26,13 @@ from raxalign.errors import DamagedArtifact
 from raxalign.grid.plan import Plan
 from raxalign.grid.trial import Trial
 from raxalign.printing import masked
+from raxalign.store.key import digest
 from raxalign.store.lease import Held
 from raxalign.store.spool import Spool
-from raxalign.tracking.client import Target
-from raxalign.tracking.runs import Page, PlanRuns, Run
+from raxalign.tracking.client import NOTES, Page, Target, noted
+from raxalign.tracking.runs import Change, PlanRuns, Run, experiment_tags
 from raxalign.values.comparisons import Compared, comparisons
-from raxalign.values.results import rows, with_added
+from raxalign.values.results import csv_parts, rows, with_added
 from raxalign.values.scoreboard import Scoreboard
 
 BATCH = 900  # MLflow takes at most 1,000 entries in one request
@@ -54,6 +55,7 @@ class RunState:
     params: dict[str, str] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
     made: dict[str, str] = field(default_factory=dict)
+    data: bool = False  # whether MLflow knows its data
 
     @classmethod
     def of(cls, run: Any) -> RunState:
@@ -61,7 +63,9 @@ class RunState:
         info, data = run.info, run.data
         kept = [dict(data.tags), dict(data.params), dict(data.metrics)]
         kept.append(dict(part.split(":") for part in data.tags.get(_MADE, "").split()))
-        return cls(data.tags[KEY], info.run_id, info.status, info.start_time, *kept)
+        state = cls(data.tags[KEY], info.run_id, info.status, info.start_time, *kept)
+        state.data = bool(run.inputs and run.inputs.dataset_inputs)
+        return state
 
     def fits(self, made: Mapping[str, str]) -> bool:
         """Return whether its values are computed from the same: what both name is equal."""
@@ -69,22 +73,6 @@ class RunState:
         return not (self.made and made) or (
             bool(both) and all(self.made[part] == made[part] for part in both)
         )
-
-
-@dataclass(frozen=True)
-class Change:
-    """What a run is to have; what it has already is not written again.
-
-    `points` are those of curves: (name, value, step, milliseconds). `tags` are written last, so
-    that they can mark what is there. `without` names tags to delete.
-    """
-
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    points: Sequence[tuple[str, float, int, int]] = ()
-    params: Mapping[str, str] = field(default_factory=dict)
-    tags: Mapping[str, str] = field(default_factory=dict)
-    without: Sequence[str] = ()
-    status: str | None = None
 
 
 class Registry:
@@ -153,6 +141,23 @@ class Registry:
             self._known.setdefault(wanted.key, []).append(made)
         return made
 
+    def replace(self, run: RunState, wanted: Run) -> RunState:
+        """Make a run anew, since MLflow would draw former values of a step beside later ones. What
+        a person has written of it stays.
+        """
+        self._client.delete_run(run.id)
+        if self._known is not None:
+            self._known[run.key].remove(run)
+        return self.make(wanted, {name: run.tags[name] for name in NOTES if name in run.tags})
+
+    def tell_data(self, run: RunState, data: Mapping[str, str]) -> None:
+        """Name the data that a run is of, where MLflow does not know them."""
+        from mlflow.entities import Dataset, DatasetInput, InputTag
+
+        if data and not run.data:
+            given = DatasetInput(Dataset(**data), [InputTag("mlflow.data.context", "training")])
+            self._client.log_inputs(run.id, [given])
+
     def is_own(self, run: RunState) -> bool:
         """Return whether a driver of this storage has begun or ended a run last."""
         return run.tags.get(_STORAGE, self._storage) == self._storage
@@ -165,7 +170,7 @@ class Registry:
         metrics = {n: v for n, v in change.metrics.items() if run.metrics.get(n) != v}
         params = {n: v for n, v in change.params.items() if n not in run.params}
         own = {_STORAGE: self._storage} if change.status else {}
-        wanted = {**change.tags, _MADE: _spelled(run.made), **own}
+        wanted = {**change.tags, **noted(run.tags, change.note), _MADE: _spelled(run.made), **own}
         tags = {n: v for n, v in wanted.items() if run.tags.get(n, "") != v}
         values = [Metric(name, value, now, 0) for name, value in metrics.items()]
         values += [Metric(name, value, moment, step) for name, value, step, moment in change.points]
@@ -323,7 +328,7 @@ class Recorder:
             self._tell_others(known)
             self._end_running(known)
             self._runs.save(self._grid(), Change(status="RUNNING"))
-            self._page.show(Scoreboard.of([], self._plan))
+            self._page.set(experiment_tags(Scoreboard.of([], self._plan)))
             self._client.log_text(self._grid().id, masked(self._target.grid_text), "grid.yaml")
             self._client.log_text(self._grid().id, masked(self._plan.to_json()), "plan.json")
         except BaseException:
@@ -350,6 +355,8 @@ class Recorder:
         every = self._runs.of(self._whole.key)
         grid = fitting(every, self._whole) if len(every) == 1 else None
         self._page.describe(answer if len(every) < 2 else _SEVERAL, grid.id if grid else None)
+        if grid is not None:
+            self._runs.save(grid, Change(note=answer))
 
     def take(self, ended: Sequence[SeenTrial]) -> None:
         """Write the runs of trials that have ended."""
@@ -376,18 +383,31 @@ class Recorder:
             known = self._runs.load()
             brought, failed = self._write_all(map(SeenTrial, self._plan.trials), there)
             board = Scoreboard.of(rows(self._plan, self._ledger), self._plan)
-            found = [cell for cell in board.cells if cell.values]
-            compared = self._compared(found)
-            for cell in found:
-                wanted = self._of.cell(cell)
-                run = self._runs.find(wanted) or self._runs.make(wanted)
-                means = self._of.cell_metrics(cell, compared)
-                self._runs.save(run, Change(means, params=wanted.params, status="FINISHED"))
-        self._page.show(board)
+            board = board.tested(self._compared([cell for cell in board.cells if cell.values]))
+            self._write_cells(board)
+        self._page.set(experiment_tags(board))
         self._end_running(known)
         self._runs.save(self._grid(), Change(status="FAILED" if failed else "FINISHED"))
         self.release()
         return brought
+
+    def _write_cells(self, board: Scoreboard) -> None:
+        """Write the runs of cells and comparisons, and all that is compared as a file."""
+        for cell in (cell for cell in board.cells if cell.values):
+            wanted = self._of.cell(cell)
+            run = self._runs.find(wanted) or self._runs.make(wanted)
+            self._runs.save(run, self._of.of_cell(cell, board))
+            self._runs.tell_data(run, self._of.data())
+        for wanted, change in self._of.comparisons(board):
+            mark = digest([point[:3] for point in change.points])
+            run = self._runs.find(wanted) or self._runs.make(wanted)
+            new = run.tags.get(_RESULTS) != mark
+            if new and run.metrics:
+                run = self._runs.replace(run, wanted)
+            points, tags = change.points if new else (), {**change.tags, _RESULTS: mark}
+            self._runs.save(run, replace(change, points=points, params=wanted.params, tags=tags))
+        found = csv_parts((entry.row(self._plan) for entry in board.compared), Compared.FIELDS)
+        self._client.log_text(self._grid().id, "".join(found), "comparisons.csv")
 
     def abandon(self) -> None:
         """End all that is running, since this process ends."""

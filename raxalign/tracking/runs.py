@@ -1,143 +1,272 @@
-"""What a tracking store records of a grid, a trial or a cell: names, params, metrics and tags; and
-the page of an experiment as MLflow opens it: its kind, its description, and named views of its
-runs, all of them tags of the experiment.
+"""What a tracking store records of a grid, a trial, a cell or a comparison: names, params, metrics
+and tags; and the page of an experiment as MLflow opens it: its kind, its description, and named
+views of its runs with their charts, all of them tags of the experiment.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+import time
+import zlib
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from colorsys import hls_to_rgb
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
-from raxalign.analysis.cells import Cell, Name
+from raxalign.analysis.cells import MEANS, Cell, Name
 from raxalign.grid.plan import Plan
 from raxalign.grid.trial import Trial
+from raxalign.measured import spoken
 from raxalign.options.axes import Axis
-from raxalign.provenance import versions
+from raxalign.provenance import commit
 from raxalign.store.key import digest
-from raxalign.values.comparisons import Compared
+from raxalign.tracking.client import Page
 from raxalign.values.results import metric_name, trial_rows
-from raxalign.values.scoreboard import Scoreboard
+from raxalign.values.scoreboard import Scoreboard, TableKey
 
-CELLS, TRIALS = "cells", "trials"
-"""The keys of the views."""
-_NOTE, _OURS = "mlflow.note.content", "raxalign.note"
-_KIND, _MAIN = "mlflow.experimentKind", "mlflow.experiment.primaryMetric.name"
-_GREATER = "mlflow.experiment.primaryMetric.greaterIsBetter"
-_CELLS, _TRIALS = ("Cells (one row per point)", "cell"), ("Trials", "trial")
-_BEGUN = "attributes.start_time"
-_VIEWS = "mlflow.sharedViewState."
+_VIEWS = {
+    Page.LANGUAGES: ("Best by language", "comparison"),
+    Page.CELLS: ("By size", "cell"),
+    Page.TRIALS: ("Trials", "trial"),
+}
+"""The names of the views, and the kinds of runs that they show."""
+_ORDER, _VERDICT = "raxalign.order", "verdict"
+_MAIN = "mlflow.experiment.primaryMetric."
 _PREFERRED = (Cell.ALL_TARGETS, "avg_zero_shot", "avg", "avg_unseen")
-_LONGEST = 4900  # characters of a tag; MLflow takes 5,000
+_MEAN = "mean"  # in the place of a language
 _COLUMNS = 24
-_WIDE, _NARROW = 260, 120  # pixels: the name of a metric is not cut
-_WORKFLOW = "workflowType=machine_learning"  # else MLflow opens pages on language models
+_MOST_METRICS = _MOST_CHARTS = 12
+_MOST_COMPARISONS = 300  # runs: where there are more, those of means alone are made
+_ENDS = ("_low", "_high")
+_SECTION = "raxalign"  # the key of that of the charts
+_NARROW, _LETTER = 110, 7  # pixels: the name of a metric is not cut
 
 
-class Page:
-    """The page of one experiment."""
-
-    LIST: ClassVar = f"#/experiments?{_WORKFLOW}"
-    """The address of all experiments on a server."""
-
-    def __init__(self, client: Any, experiment: str) -> None:
-        self._client, self._experiment = client, experiment
-
-    @classmethod
-    def of_grids(cls, client: Any) -> dict[str, Page]:
-        """Return the pages of all grids that have values, by their names; the latest first."""
-        found = sorted(client.search_experiments(), key=lambda entry: -entry.last_update_time)
-        return {e.name: cls(client, e.experiment_id) for e in found if _VIEWS + CELLS in e.tags}
-
-    def address(self, view: str = CELLS) -> str:
-        """Return the address of a view on a server, in MLflow's pages for model training."""
-        return f"#/experiments/{self._experiment}/runs?viewStateShareKey={view}&{_WORKFLOW}"
-
-    def show(self, board: Scoreboard) -> None:
-        """Open the experiment of a grid as one of model training, with a view of its cells and one
-        of its trials where there are values.
-        """
-        tags, metrics = {_KIND: "custom_model_development"}, main_metrics(board)
-        plan = board.plan
-        if metrics:
-            first = _leading(board)[0]
-            lower = plan.measured(first[0], first[2]).better == "lower"
-            best = [name for metric in metrics for name in (metric, f"{metric}_difference")]
-            axes = _page_axes(plan)
-            apart = [Axis.LANGUAGES.value, Axis.SEED.value]
-            tags |= {
-                _MAIN: metrics[0],
-                _GREATER: str(not lower),
-                _VIEWS + CELLS: _view(_CELLS, axes, best, (f"metrics.`{metrics[0]}`", lower)),
-                _VIEWS + TRIALS: _view(_TRIALS, [*axes, *apart], metrics, (_BEGUN, False)),
-            }
-        self._set(tags)
-
-    def describe(self, answer: str, run: str | None) -> None:
-        """Write the description: what the results show, and links, to the files of the grid that a
-        `run` has too. One that a person has written stays.
-        """
-        links = [
-            f"[One row per cell]({self.address()})",
-            f"[every trial]({self.address(TRIALS)})",
-        ]
-        if run:
-            files = f"#/experiments/{self._experiment}/runs/{run}/artifacts"
-            links.append(f"[grid file, plan and report]({files})")
-        text = f"{answer}\n\n{' · '.join(links)}\n\nHow to read it: docs/how-to/mlflow.md".strip()
-        text = text[:_LONGEST]
-        there = self._client.get_experiment(self._experiment).tags
-        now = there.get(_NOTE)
-        if now and digest(now) != there.get(_OURS):
-            return
-        self._set({_NOTE: text, _OURS: digest(text)})
-
-    def _set(self, tags: Mapping[str, str]) -> None:
-        there = self._client.get_experiment(self._experiment).tags
-        for name, value in tags.items():
-            if len(value) <= _LONGEST and there.get(name) != value:
-                self._client.set_experiment_tag(self._experiment, name, value)
+def experiment_tags(board: Scoreboard) -> dict[str, str]:
+    """Return the tags of an experiment: that it is one of model training and, where there are
+    values, the main metric, and views of its comparisons, its cells and its trials.
+    """
+    tags = {"mlflow.experimentKind": "custom_model_development"}
+    if not (metrics := main_metrics(board)):
+        return tags
+    shown = _Shown(board)
+    tags |= {f"{_MAIN}name": metrics[0], f"{_MAIN}greaterIsBetter": str(not shown.lower)}
+    return tags | {Page.VIEW + key: view for key, view in shown.views().items()}
 
 
 def main_metrics(board: Scoreboard) -> list[str]:
     """Return the metric that stands for each task, as runs have it: that of its leading table over
     all languages, or what there is of it.
     """
-    return [metric_name(*name) for name in _leading(board)]
-
-
-def _leading(board: Scoreboard) -> list[Name]:
-    """The value that stands for each task."""
     found = []
-    for task, metric, split in filter(None, map(board.leading, board.tasks)):
+    for task, metric, split in _tables(board):
         langs = board.by_table[task, metric, split]
         lang = next((mean for mean in _PREFERRED if mean in langs), langs[0])
-        found.append((task, lang, metric, split))
+        found.append(metric_name(task, lang, metric, split))
     return found
 
 
-def _page_axes(plan: Plan) -> list[str]:
-    """The params that a reader compares."""
-    axes = dict.fromkeys(axis for axes in plan.axes.values() for axis in axes)
-    several = [Axis.ENCODER.value] if len(plan.encoders) > 1 else []
-    several += [Axis.SENTENCES.value] if len(plan.sizes) > 1 else []
-    return [Axis.METHOD.value, *axes, *several, *(n for n in ALWAYS if n not in axes)]
+def _tables(board: Scoreboard) -> list[TableKey]:
+    """The table that stands for each task."""
+    return list(filter(None, map(board.leading, board.tasks)))
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """The results of a grid as runs of cells and comparisons, and views of them, show them."""
+
+    board: Scoreboard
+
+    @cached_property
+    def tables(self) -> list[TableKey]:
+        """The table that stands for each task; the first one is that of the verdict."""
+        return _tables(self.board)
+
+    @property
+    def lower(self) -> bool:
+        """Whether lower values of the first task are better."""
+        return self.board.plan.measured(*self.tables[0][:2]).better == "lower"
+
+    @cached_property
+    def languages(self) -> list[str]:
+        """The languages of comparisons, the mean first; the pivot where no other one is there."""
+        plan, by_table = self.board.plan, self.board.by_table
+        every = (lang for t in self.tables for lang in by_table[t] if lang not in MEANS)
+        single = plan.ordered({lang.removesuffix(f"-{plan.pivot}") for lang in every})
+        others = [lang for lang in single if lang != plan.pivot] or single
+        return [_MEAN, *others] if len(others) > 1 else others
+
+    def names(self, cell: Cell, lang: str) -> list[Name]:
+        """The names of a cell's values in a language, or of its mean, task by task."""
+        found = list[Name | None]()
+        for task, metric, split in self.tables:
+            both = (lang, f"{lang}-{self.board.plan.pivot}")
+            own = [(task, name, metric, split) for name in both]
+            mean = cell.compared_mean(task, metric, split)
+            found += [mean] if lang == _MEAN else [name for name in own if name in cell.values][:1]
+        return [name for name in found if name is not None]
+
+    def numbers(self, cell: Cell, name: Name) -> dict[str, float]:
+        """A value, the ends of its 95 % interval, and its difference to the baseline, by what
+        follows the name of a metric; with the digits that their intervals carry.
+        """
+        unit, entry = self.board.unit(name[0], name[2]), self.board.at(cell, name)
+        around = self.board.interval(cell, name)
+        found = {"": unit.rounded(cell.values[name].mean, around)}
+        if around is not None:
+            low, high = around
+            found |= {"_low": unit.rounded(low, around), "_high": unit.rounded(high, around)}
+        if entry is not None and entry.difference is not None:
+            start, end = (getattr(entry.comparison, name, None) for name in ("low", "high"))
+            ends = None if start is None or end is None else (start, end)
+            found["_difference"] = unit.rounded(entry.difference, ends)
+        return found
+
+    def verdicts(self, cell: Cell, names: Iterable[Name]) -> dict[str, str]:
+        """What tests say of some values of a cell, by the names of tags."""
+        return {self._verdict(name[0]): self.board.verdict(cell, name) for name in names}
+
+    def _verdict(self, task: str) -> str:
+        return _VERDICT if task == self.tables[0][0] else f"{_VERDICT}_{task}"
+
+    def told(self, cell: Cell, name: Name) -> str:
+        """A value in a line: ``retrieval, 300 sentence pairs: 17.1 [16.2, 18.0] % contextual
+        accuracy, +6.8 against none (better)``.
+        """
+        board, (task, _, metric, split) = self.board, name
+        unit, entry = board.unit(task, metric), board.at(cell, name)
+        size = f", {cell.sentences:,} sentence pairs" if cell.sentences is not None else ""
+        dev = "" if split == "test" else f" ({split})"
+        value = [unit.show(cell.values[name].mean), board.shown(cell, name, unit), unit.sign]
+        text = f"{task}{size}: {' '.join(filter(None, value))} {spoken(metric)}{dev}"
+        if entry is not None and entry.baseline is not None and entry.difference is not None:
+            against = board.plan.cell_name(entry.baseline)
+            text += f", {unit.show_difference(entry.difference)} against {against}"
+        return f"{text} ({board.verdict(cell, name)})"
+
+    def of_cell(self, cell: Cell) -> dict[str, float]:
+        """The metrics of a cell, at most a dozen: the mean of each task and its difference to the
+        baseline, and then the languages of those tasks of which all of them find room.
+        """
+        found: dict[str, float] = {}
+        for name in self.names(cell, _MEAN):
+            numbers = self.numbers(cell, name).items()
+            found |= {metric_name(*name) + end: v for end, v in numbers if end not in _ENDS}
+        for table in self.tables:
+            names = [name for name in cell.names_of(table) if name[1] not in MEANS]
+            own = {metric_name(*name): self.numbers(cell, name)[""] for name in names}
+            found |= own if len(found | own) <= _MOST_METRICS else {}
+        return dict(list(found.items())[:_MOST_METRICS])
+
+    def lines(self) -> Iterator[tuple[str, list[Cell], str]]:
+        """Yield the language, the cells and the colour of each comparison: of one configuration,
+        the smallest training set first; language by language, the best configuration first.
+        """
+        every: dict[str, list[Cell]] = {}
+        for cell in sorted(self.board.cells, key=lambda cell: cell.sentences or 0):
+            every.setdefault(digest([cell.method, cell.params, cell.encoder]), []).append(cell)
+        few = len(every) * len(self.languages) <= _MOST_COMPARISONS
+        for lang in self.languages if few else self.languages[:1]:
+            found = [
+                ([cell for cell in cells if self.names(cell, lang)], _colour(place))
+                for place, cells in enumerate(every.values())
+            ]
+            there = [entry for entry in found if entry[0]]
+            for cells, colour in sorted(there, key=lambda entry: self._place(entry[0][-1], lang)):
+                yield lang, cells, colour
+
+    def _place(self, cell: Cell, lang: str) -> tuple[bool, float]:
+        name = self.names(cell, lang)[0]
+        sign = self.board.plan.measured(name[0], name[2]).sign
+        return name[0] != self.tables[0][0], -sign * cell.values[name].mean
+
+    def change(self, place: int, lang: str, cells: Sequence[Cell]) -> Change:
+        """What the run of a comparison is to have, of which all values are at the step of their
+        number of sentence pairs; those of a method without one are at all sizes of the grid. The
+        verdict is that at the largest size.
+        """
+        plan, now = self.board.plan, int(time.time() * 1000)
+        points, tags = list[tuple[str, float, int, int]](), {_ORDER: f"{place:05}"}
+        told = list[str]()
+        for cell in cells:
+            steps = sorted(plan.sizes) or [0] if cell.sentences is None else [cell.sentences]
+            names = self.names(cell, lang)
+            for name in names:
+                numbers, metric = self.numbers(cell, name), _metric(name)
+                values = {metric + end: number for end, number in numbers.items()}
+                values[metric_name(*name)] = numbers[""]
+                points += [(n, v, step, now) for n, v in values.items() for step in steps]
+                told.append(f"- {self.told(cell, name)}")
+            own = self.verdicts(cell, names)
+            several = len(plan.sizes) > 1 and cell.sentences is not None
+            tags |= own | ({f"{n}_{steps[0]}": said for n, said in own.items()} if several else {})
+        return Change(points=points, tags=tags, note="\n".join(told), status="FINISHED")
+
+    def views(self) -> dict[str, str]:
+        """The views, by their keys."""
+        board, plan, metrics = self.board, self.board.plan, main_metrics(self.board)
+        own = (axis for axes in plan.axes.values() for axis in axes)
+        axes = [Axis.METHOD, *([Axis.ENCODER] if len(plan.encoders) > 1 else []), *own]
+        size = [Axis.SENTENCES] if len(plan.sizes) > 1 else []
+        apart = [Axis.LANGUAGES] if len({t.languages for t in plan.trials}) > 1 else []
+        apart += [Axis.SEED] if len(board.seeds) > 1 else []
+        short = [_metric((task, "", metric, split)) for task, metric, split in self.tables]
+        names = [n for lang in self.languages for c in board.cells for n in self.names(c, lang)]
+        lined = [metric_name(*name) for name in names if name[0] == self.tables[0][0]] + metrics
+        best, by_place = (f"metrics.`{metrics[0]}`", self.lower), (f"tags.`{_ORDER}`", True)
+        more = [f"metrics.`{name}`" for cell in board.cells for name in self.of_cell(cell)]
+        no_charts: dict[str, Any] = {}
+        bars, lines = _charts(metrics, "BAR"), _charts(lined, "LINE" if size else "BAR")
+        views = {
+            Page.LANGUAGES: ([Axis.LANGUAGE, *axes], self._columns(short), by_place, lines),
+            Page.CELLS: ([*size, *axes], self._columns(metrics) + more, best, bars),
+            Page.TRIALS: (
+                [*size, *axes, *apart],
+                [f"metrics.`{m}`" for m in metrics],
+                best,
+                no_charts,
+            ),
+        }
+        return {
+            key: _view(*_VIEWS[key], [f"params.`{name}`" for name in params] + others, order, drawn)
+            for key, (params, others, order, drawn) in views.items()
+        }
+
+    def _columns(self, metrics: Iterable[str]) -> list[str]:
+        """Verdict, value and difference of each task."""
+        heads = [f"tags.`{self._verdict(table[0])}`" for table in self.tables]
+        pairs = zip(heads, metrics, strict=True)
+        return [c for tag, n in pairs for c in (tag, f"metrics.`{n}`", f"metrics.`{n}_difference`")]
+
+
+def _charts(metrics: Iterable[str], kind: str) -> dict[str, Any]:
+    """The state of a view that draws some metrics first, as bars or as lines over steps."""
+    card: dict[str, Any] = {"metricSectionId": _SECTION, "type": kind}
+    if kind == "LINE":  # MLflow smooths lines unless told otherwise
+        card |= {"xAxisKey": "step", "xAxisScaleType": "log", "lineSmoothness": 0}
+    shown = list(dict.fromkeys(metrics))[:_MOST_CHARTS]
+    return {
+        "compareRunCharts": [{"uuid": f"{_SECTION}/{m}", "metricKey": m, **card} for m in shown],
+        "compareRunSections": [{"uuid": _SECTION, "name": "Main metrics", "display": True}],
+        "isAccordionReordered": True,  # else MLflow puts its own sections first
+        "runsHiddenMode": "SHOW_ALL",
+    }
+
+
+def _metric(name: Name) -> str:
+    """The metric of a comparison that has the value, whatever its language is."""
+    return metric_name(name[0], "", *name[2:]).replace("//", "/")
 
 
 def _view(
-    named: tuple[str, str],
-    params: Collection[str],
-    metrics: Collection[str],
-    order: tuple[str, bool],
+    name: str, kind: str, shown: Iterable[str], order: tuple[str, bool], charts: Mapping[str, Any]
 ) -> str:
-    """A view of the runs of one kind (`named`: its name and the kind), as MLflow keeps those that
-    its users save; `order` is what they are ordered by, and whether from the smallest on.
+    """A view of the runs of one kind, as MLflow keeps those that its users save; `order` is what
+    they are ordered by, and whether from the smallest on.
     """
-    name, kind = named
-    columns = [*(f"params.`{param}`" for param in params), *(f"metrics.`{m}`" for m in metrics)]
-    columns = columns[:_COLUMNS]
+    columns = list(dict.fromkeys(shown))[:_COLUMNS]
     state = {
         "searchFilter": f"tags.`raxalign.kind` = '{kind}'",
         "orderByKey": order[0],
@@ -148,16 +277,16 @@ def _view(
         "datasetsFilter": [],
         "selectedColumns": columns,
         "columnOrder": columns,
-        "columnWidths": {column: _WIDE if "metrics." in column else _NARROW for column in columns},
+        "columnWidths": {c: max(_NARROW, _LETTER * (len(c) - 4)) for c in columns},
+        **charts,
     }
-    return json.dumps({"name": name, "createdAt": 0, "updatedAt": 0, "state": json.dumps(state)})
+    text = f"deflate;{b64encode(zlib.compress(json.dumps(state).encode())).decode()}"
+    return json.dumps({"name": name, "createdAt": 0, "updatedAt": 0, "state": text})
 
 
 _LONGEST_TAG = 5000  # MLflow takes 8,000 characters
 _LONGEST_NAME = 250
-_SOURCE = {"mlflow.source.name": "raxalign"}
-_ENDS = ("low", "high")
-ALWAYS = ("lambda", "learning_rate")  # params that are shown where they are not axes, too
+_ALWAYS = ("lambda", "learning_rate")  # params that runs have where they are not axes, too
 
 
 @dataclass(frozen=True)
@@ -166,7 +295,7 @@ class Run:
 
     Attributes:
         key: What the run is found by, together with `made`.
-        kind: ``grid``, ``trial`` or ``cell``.
+        kind: ``grid``, ``trial``, ``cell`` or ``comparison``.
         name: Its name.
         params: The axes of the grid, flat, with a method's λ and learning rate.
         tags: Its tags besides those that every run has.
@@ -180,6 +309,24 @@ class Run:
     params: Mapping[str, str] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
     made: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a run is to have; what it has already is not written again.
+
+    `points` are those of curves: (name, value, step, milliseconds). `tags` are written last, so
+    that they can mark what is there. `without` names tags to delete. A `note` describes the run,
+    unless a person has done so.
+    """
+
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    points: Sequence[tuple[str, float, int, int]] = ()
+    params: Mapping[str, str] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
+    without: Sequence[str] = ()
+    note: str = ""
+    status: str | None = None
 
 
 class PlanRuns:
@@ -208,7 +355,7 @@ class PlanRuns:
         of_cells: dict[tuple[str, ...], str]
         of_cells = {(c, part): v for c, made in self._origins.items() for part, v in made.items()}
         made = _parts({("storage",): storage, **of_cells})
-        return Run(f"grid:{name}", "grid", f"{name} (files, report)", tags=_SOURCE, made=made)
+        return Run(f"grid:{name}", "grid", f"{name} (files, report)", tags=_source(), made=made)
 
     def trial(self, trial: Trial) -> Run:
         """Describe the run of a trial."""
@@ -226,9 +373,8 @@ class PlanRuns:
         seed = [] if trial.seed is None else [f"seed {trial.seed}"]
         name = " ".join([name, *(trial.languages if each else ()), *seed])[:_LONGEST_NAME]
         tags = {
-            **_SOURCE,
+            **_source(),
             "raxalign.trial_key": trial.key,
-            **{f"raxalign.{n}": v for n, v in versions().items() if n in ("commit", "dirty")},
         }
         if of_set:
             tags["raxalign.languages"] = " ".join(trial.languages)
@@ -252,7 +398,7 @@ class PlanRuns:
         if of.sentences is not None:
             params[Axis.SENTENCES] = str(of.sentences)
             name = _name(params) if len(self._plan.sizes) > 1 else name
-        return Run(key, "cell", name, _always(of.params) | params, _SOURCE, made)
+        return Run(key, "cell", name, _always(of.params) | params, _source(), made)
 
     def cell_of(self, trial: Trial) -> Run | None:
         """Describe the run of the cell that a trial belongs to; None for a trial that a search
@@ -285,33 +431,52 @@ class PlanRuns:
             for row in trial_rows(trial, records, self._plan.pivot)
         }
 
-    def cell_metrics(self, cell: Cell, compared: Iterable[Compared] = ()) -> dict[str, float]:
-        """Return metric name -> mean. Counts and parts of a metric are left to the trials, and so
-        are values on dev where there are test values, so that a comparison of cells is short.
-
-        The mean over languages (or the value of the only language) has more values where it was
-        compared, with an ending behind the name: ``_low`` and ``_high`` (95 % interval),
-        ``_difference`` to the baseline with ``_difference_low`` and ``_difference_high``, ``_p``,
-        ``_p_adjusted``, ``_detectable``, the minimum detectable effect (80 % power), and
-        ``_languages_low``, ``_languages_high`` and ``_languages_p`` for languages like these. A
-        metric without a test has none of these.
+    def of_cell(self, cell: Cell, board: Scoreboard) -> Change:
+        """Return what the run of a cell is to have: at most a dozen metrics, of which the mean over
+        languages (or the value of the only language) of each task is the first, with its difference
+        to the baseline (``_difference``); what tests say of them, as tags; and its description.
         """
-        tables = set(self._plan.tables_of(cell.values))
-        metrics = {
-            metric_name(*name): value.mean
-            for name, value in cell.values.items()
-            if (name[0], *name[2:]) in tables
-        }
-        for entry in compared:
-            task, _, metric, split = entry.name
-            if entry.cell is not cell or entry.name != cell.mean_name(task, metric, split):
-                continue
-            metrics |= {
-                f"{metric_name(*entry.name)}_{name}": number
-                for name, number in _test_numbers(entry).items()
-                if number is not None
-            }
-        return metrics
+        shown = _Shown(board)
+        means = shown.names(cell, _MEAN)
+        return Change(
+            shown.of_cell(cell),
+            params=self.cell(cell).params,
+            tags=shown.verdicts(cell, means),
+            note="\n".join(f"- {shown.told(cell, name)}" for name in means),
+            status="FINISHED",
+        )
+
+    def comparisons(self, board: Scoreboard) -> Iterator[tuple[Run, Change]]:
+        """Yield the run of each configuration in each language, and in their mean, and what it is
+        to have: its values at all numbers of sentence pairs.
+        """
+        shown = _Shown(board)
+        for place, (lang, cells, colour) in enumerate(shown.lines()):
+            method, params, encoder = cells[0].method, cells[0].params, cells[0].encoder
+            axes = self._axes(method, params, encoder)
+            origins = {cell.key: self._origins.get(cell.key, {}) for cell in cells}
+            yield (
+                Run(
+                    f"comparison:{digest([method, params, encoder, lang])}",
+                    "comparison",
+                    f"{lang}: {_name(axes)}"[:_LONGEST_NAME],
+                    axes | {Axis.LANGUAGE: lang},
+                    {**_source(), "mlflow.runColor": colour},
+                    _parts({(c, p): v for c, made in origins.items() for p, v in made.items()}),
+                ),
+                shown.change(place, lang, cells),
+            )
+
+    def data(self) -> dict[str, str]:
+        """Return name, digest and source of the parallel data as MLflow's datasets have them; none
+        where the grid has none.
+        """
+        stages = [stage for stage in self._plan.stages.values() if stage.kind == "bitext"]
+        held = [stage for stage in stages if stage.params.get("part") == "heldout"]
+        corpora = {stage.maker: stage.params.get("corpus") for stage in held}
+        found = {"name": " and ".join(corpora), "source_type": "raxalign"}
+        found["digest"] = digest(sorted(stage.key for stage in held))[:36]
+        return {**found, "source": json.dumps(corpora, sort_keys=True)} if held else {}
 
     def results_mark(self, evaluations: Iterable[str]) -> str:
         """Return a digest of what a trial's run shows: evaluations, and metrics that the grid
@@ -346,18 +511,21 @@ def _parts(made: Mapping[tuple[str, ...], str]) -> dict[str, str]:
     return {digest(part)[:8]: digest(value)[:8] for part, value in made.items()}
 
 
-def _test_numbers(entry: Compared) -> dict[str, float | None]:
-    """The numbers of a comparison by the endings of their names; None for what was not tested."""
-    found, around, sample = entry.comparison, entry.interval, entry.over_languages
-    parts = {"": around, "difference_": found, "languages_": sample}
-    numbers = {f"{of}{n}": getattr(part, n, None) for of, part in parts.items() for n in _ENDS}
-    numbers |= {name: getattr(found, name, None) for name in ("difference", "p")}
-    of_table = {"p_adjusted": entry.p_adjusted, "detectable": entry.detectable}
-    return {**numbers, **of_table, "languages_p": getattr(sample, "p", None)}
+def _source() -> dict[str, str]:
+    """The tags that say what made a run: raxalign, at a commit where it is known."""
+    names = {"commit": "mlflow.source.git.commit", "dirty": "raxalign.dirty"}
+    known = {names[name]: value for name, value in commit().items()}
+    return {"mlflow.source.name": "raxalign", **known}
+
+
+def _colour(place: int) -> str:
+    """A colour of a configuration, the same in all languages and far from those before."""
+    parts = hls_to_rgb((0.58 + place * 0.618034) % 1, (0.42, 0.6)[place // 5 % 2], 0.62)
+    return "#" + "".join(f"{round(255 * part):02x}" for part in parts)
 
 
 def _always(params: Mapping[str, Any]) -> dict[str, str]:
-    return {name: str(params[name]) for name in ALWAYS if params.get(name) is not None}
+    return {name: str(params[name]) for name in _ALWAYS if params.get(name) is not None}
 
 
 def _name(params: Mapping[str, str]) -> str:

@@ -22,9 +22,8 @@ from raxalign.errors import RaxalignError
 from raxalign.printing import to_stderr
 from raxalign.store.alive import endings
 from raxalign.store.storage import Storage
-from raxalign.tracking.client import Target
+from raxalign.tracking.client import Page, Target
 from raxalign.tracking.recorder import Recorder
-from raxalign.tracking.runs import Page
 
 _TRIAL = "raxalign.trial_key"
 

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 from raxalign.analysis.cells import MEANS, Cell, Name, Value
 from raxalign.analysis.power import Design, LanguageSample
@@ -45,6 +45,7 @@ OTHER_LANGUAGES = "other languages"
 LEFT = "not aligned, and left as it is"
 """Why a value of a language is not compared that readouts were not fitted for."""
 _NEUTRAL = Measured.undeclared("")
+_OWN = ("margin", "detectable", "at_chance", "falls_far", "outdated")
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,17 @@ class Compared:
     stays: bool = False  # whether the method leaves the metric as it is, whatever it finds
     measured: Measured = _NEUTRAL  # what is declared of the metric
     earlier: tuple[EarlierLook, ...] = ()  # the looks at it before, for which p is corrected
+
+    FIELDS: ClassVar = (
+        *("cell", "method", "params", "encoder", "sentences", "task", "lang", "metric", "split"),
+        *("better", "unit", "value", "low", "high", "runs", "examples"),
+        *("baseline", "baseline_value", "baseline_runs"),
+        *("difference", "difference_low", "difference_high", "p", "p_adjusted", "paired"),
+        *("verdict", "look", "margin", "detectable", "reason", "at_chance", "falls_far"),
+        *("outdated", "unseen"),
+        *("languages_low", "languages_high", "languages_p", "languages_reason"),
+    )
+    """The columns of its row."""
 
     @property
     def table(self) -> tuple[str, str, str]:
@@ -145,6 +157,41 @@ class Compared:
         """Whether the difference to the baseline has a p-value, and is not 0 throughout (`=`)."""
         known = self.comparison is not None and self.comparison.p is not None
         return known and self.verdict != "="
+
+    def row(self, plan: Plan) -> dict[str, Any]:
+        """Return it as a row for programs (`FIELDS`); None for what there is not. `examples` are
+        clusters that are taken for independent; `reason` says why there is no test.
+        """
+        cell, found, around, base = self.cell, self.comparison, self.interval, self.baseline
+        own, sample = ("method", "params", "encoder", "sentences"), self.over_languages
+        examples, against = found or around, self.baseline_value
+        row = {
+            "cell": plan.cell_name(cell),
+            **{name: getattr(cell, name) for name in own},
+            **dict(zip(("task", "lang", "metric", "split"), self.name, strict=True)),
+            "better": self.measured.better,
+            "unit": self.measured.unit,
+            "value": self.value.mean,
+            **{end: getattr(around, end, None) for end in ("low", "high")},
+            "runs": self.value.n,
+            "examples": examples and examples.examples,
+            "baseline": base and plan.cell_name(base),
+            "baseline_value": against and against.mean,
+            "baseline_runs": against and against.n,
+            "difference": self.difference,
+            **{f"difference_{end}": getattr(found, end, None) for end in ("low", "high")},
+            "p": found and found.p,
+            "p_adjusted": self.p_adjusted,
+            "paired": found and found.paired,
+            "verdict": self.verdict,
+            "look": 1 + len(self.earlier) if self.tested else None,
+            "reason": self.untested,
+            "unseen": self.name[1] in cell.unseen or self.name[1] == "avg_unseen",
+            **{name: getattr(self, name) for name in _OWN},
+            **{f"languages_{n}": getattr(sample, n, None) for n in ("low", "high", "p")},
+            "languages_reason": sample.untested if sample else "",
+        }
+        return {**row, "params": dict(cell.params)}
 
     def remarks(self, unit: NumberFormat) -> Iterator[str]:
         """Yield what must be said of the value under its table, in its unit."""

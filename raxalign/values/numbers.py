@@ -49,6 +49,19 @@ class NumberFormat:
         """Return a difference, with its sign."""
         return self.signed(difference * self.scale, self.decimals)
 
+    def rounded(self, value: float, interval: tuple[float, float] | None) -> float:
+        """Return a stored value with the digits that its interval carries: the two first ones of
+        half its width; without one those that are shown.
+
+        >>> NumberFormat(100, 1).rounded(0.341562, (0.3289, 0.3542)), NumberFormat(100, 1).rounded(
+        ...     0.341562, None
+        ... )
+        (0.342, 0.342)
+        """
+        half = (interval[1] - interval[0]) / 2 if interval else 0.0
+        shown = self.decimals + round(math.log10(self.scale))
+        return round(value, 1 - math.floor(math.log10(half)) if half > 0 else shown)
+
     @classmethod
     def published(cls, name: str | None, figures: Iterable[float] = ()) -> NumberFormat:
         """Return the unit of a published table, with at least the decimals that it prints."""

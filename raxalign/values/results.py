@@ -4,7 +4,11 @@ may see of a trial: its scores on development sets; and what is remarked on the 
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import math
+import re
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -357,3 +361,27 @@ class DevMean:
                     mean = math.fsum(found) / len(found)
                     return cls(f"{task} {spoken(metric)}", mean, plan.measured(task, metric))
         return None
+
+
+_FORMULA = re.compile(r"=(?s:.)|[@\t\r\n]|[+-](?![\d.]+(?:[eE][+-]?\d+)?$)")
+
+
+def csv_parts(rows: Iterable[Mapping[str, Any]], fields: Sequence[str]) -> Iterator[str]:
+    """Yield CSV row by row, its header first; mappings and lists as JSON, absent values empty. Text
+    that a spreadsheet would compute as a formula begins with an apostrophe.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(fields)
+    for row in rows:
+        yield text.getvalue()
+        text.seek(0)
+        text.truncate()
+        writer.writerow(_cell(row.get(name)) for name in fields)
+    yield text.getvalue()
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=False)
+    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value

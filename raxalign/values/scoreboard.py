@@ -359,6 +359,17 @@ class Scoreboard:
             return ""
         return found.verdict
 
+    def verdict(self, cell: Cell, name: Name) -> str:
+        """Return what a test says of a value in words: `baseline`, `better`, `worse`, `equal`, `not
+        significant` or `not tested`.
+        """
+        if any(cell is base for base in [*self.baselines, *baseline_cells(self.cells, self.plan)]):
+            return "baseline"
+        found, mark = self.at(cell, name), self.mark(cell, name)
+        if found is not None and found.verdict == "=":
+            return "equal"
+        return mark or ("not significant" if found is not None and found.tested else "not tested")
+
     def interval(self, cell: Cell, name: Name | None) -> tuple[float, float] | None:
         """Return the 95 % interval of a value over runs and examples."""
         found = self.at(cell, name)

@@ -19,8 +19,7 @@ import pytest
 
 from raxalign.errors import RaxalignError
 from raxalign.store.storage import Storage
-from raxalign.tracking.client import Client
-from raxalign.tracking.runs import Page
+from raxalign.tracking.client import Client, Page
 from raxalign.tracking.ui import serve
 from tests.test_tracking import answers, free_port
 
@@ -72,6 +71,7 @@ def test_the_ui_prints_the_address_of_each_grid_and_leaves_no_process_behind(tmp
     for number in range(11):
         experiment = client.create_experiment(f"grid{number}")
         client.set_experiment_tag(experiment, "mlflow.sharedViewState.cells", "{}")
+    client.set_experiment_tag(experiment, "mlflow.sharedViewState.languages", "{}")
     client.create_experiment("not of raxalign")
     port = free_port()
     command = [sys.executable, "-m", "raxalign", "ui", "--storage", str(tmp_path)]
@@ -98,9 +98,11 @@ def test_the_ui_prints_the_address_of_each_grid_and_leaves_no_process_behind(tmp
     while "has not answered for" in lines[0]:  # on a busy machine
         del lines[0]
     server, plain = f"http://raxalign.localhost:{port}", f"http://127.0.0.1:{port}"
-    view = "runs?viewStateShareKey=cells&workflowType=machine_learning"
+    view = "runs?viewStateShareKey={}&workflowType=machine_learning"
     same = f"{plain} is the same, for browsers that do not know the name"
     assert lines[0] == f"MLflow UI: {server} (Ctrl-C ends it; {same})"
-    assert f"  grid10: {server}/#/experiments/11/{view}" in lines[1:12]
+    assert f"  grid10: {server}/#/experiments/11/{view.format('languages')}" in lines[1:12]
+    old = f"  grid9: {server}/#/experiments/10/{view.format('cells')}"
+    assert old in lines[1:12], "an older version has made it"
     assert lines[11] == f"  and 1 more: {server}/{Page.LIST}"
     assert "not of raxalign" not in said.read_text()

@@ -15,7 +15,6 @@ from raxalign.analysis.significance import Runs, holm
 from raxalign.catalog import catalog
 from raxalign.errors import DamagedArtifact, RaxalignError
 from raxalign.tasks.retrieval import Retrieval
-from raxalign.tracking.runs import PlanRuns
 from raxalign.values.comparisons import (
     MINIMUM,
     NO_PREDICTIONS,
@@ -383,21 +382,3 @@ def test_damaged_predictions_are_named_and_nothing_is_tested_with_them(tmp_path)
     left = one(again, opened, "finetune", "retrieval", "de-en")
     assert left.interval is not None
     assert left.comparison is None
-
-
-def test_a_tracked_cell_has_intervals_and_tests_beside_its_means(made, found):
-    entry = one(found, made[0], "finetune", "retrieval", "avg")
-    metrics = PlanRuns(made[0].plan).cell_metrics(entry.cell, found)
-    name, comparison = "retrieval/avg/contextual_accuracy", entry.comparison
-    wanted = {"": entry.value.mean, "_low": entry.interval.low, "_high": entry.interval.high}
-    wanted |= {"_difference": comparison.difference, "_p": comparison.p}
-    wanted |= {"_difference_low": comparison.low, "_difference_high": comparison.high}
-    wanted |= {"_p_adjusted": entry.p_adjusted}
-    assert {suffix: metrics[f"{name}{suffix}"] for suffix in wanted} == wanted
-    assert f"{name}_pairs" not in metrics
-    assert "retrieval/de-en/contextual_accuracy_low" not in metrics
-    base = PlanRuns(made[0].plan).cell_metrics(
-        one(found, made[0], "none", "retrieval", "avg").cell, found
-    )
-    assert f"{name}_low" in base
-    assert f"{name}_difference" not in base
