@@ -61,16 +61,14 @@ class PlanView:
     run: RunConfig
 
     def json(self) -> str:
-        """Return ``{"points", "trials", "stages", "cached", ...}``: `cached` counts the trials
-        whose results are all there, `dropped` of a stage is whether its weights were not kept,
-        `bytes` what it has or had (null: not made), `time` the worker time for what is left, by
-        what has run in the storage (null: nothing like it), with its GPU hours, and `disk` the
-        estimate for the whole grid, without totals where most is `missing`.
+        """Return ``{"points", "trials", "stages", "cached", ...}``: `cached` counts finished ones,
+        `dropped` of a stage is whether its weights were not kept, `bytes` what it has or had (null:
+        not made), `time` the worker time and GPU hours of what is left, by what has run (null:
+        nothing like it), and `disk` that of the whole grid, without totals where most is `missing`.
         """
         plan, storage, run = self.plan, self.storage, self.run
         stock = Stock.of(plan, storage)
         times = _time(plan, storage, stock)
-        known = bool(times.seconds) or not times.unknown
         data = {
             "points": plan.points,
             "trials": [_trial(trial) for trial in plan.trials],
@@ -82,8 +80,8 @@ class PlanView:
             "warnings": plan.warnings,
             "unknown_depths": plan.unknown_depths,
             "time": {
-                "seconds": times.total if known else None,
-                "gpu_hours": times.held * _gpus(run, stock) / 3600 if known else None,
+                "seconds": times.total if times.seconds or not times.unknown else None,
+                "gpu_hours": times.held * _gpus(run, stock) / 3600 if times.seconds else None,
                 "kinds": times.kinds,
                 "unknown": times.unlike,
                 "workers": at_once(run),
