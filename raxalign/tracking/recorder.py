@@ -61,11 +61,17 @@ class RunState:
     def of(cls, run: Any) -> RunState:
         """Return the state of a run of MLflow."""
         info, data = run.info, run.data
-        kept = [dict(data.tags), dict(data.params), dict(data.metrics)]
-        kept.append(dict(part.split(":") for part in data.tags.get(_MADE, "").split()))
-        state = cls(data.tags[KEY], info.run_id, info.status, info.start_time, *kept)
-        state.data = bool(run.inputs and run.inputs.dataset_inputs)
-        return state
+        return cls(
+            data.tags[KEY],
+            info.run_id,
+            info.status,
+            info.start_time,
+            dict(data.tags),
+            dict(data.params),
+            dict(data.metrics),
+            made=dict(part.split(":") for part in data.tags.get(_MADE, "").split()),
+            data=bool(run.inputs and run.inputs.dataset_inputs),
+        )
 
     def fits(self, made: Mapping[str, str]) -> bool:
         """Return whether its values are computed from the same: what both name is equal."""
