@@ -439,14 +439,13 @@ def _legible(background: npt.ArrayLike) -> str:
 
 def spread_ticks(figure: Canvas) -> None:
     """Turn the tick labels of an x axis that lie on each other, and leave out what still does."""
-    axes = [axis for one in figure.axes for axis in (one.xaxis, one.yaxis)]
-    crowded = [axis for axis in axes if axis.axis_name == "x" and any(_covering(axis))]
-    for axis in crowded:
-        axis.set_tick_params(labelrotation=90)
+    crowded = [axes for axes in figure.axes if any(_covering(axes.xaxis))]
+    for axes in crowded:
+        axes.tick_params(axis="x", labelrotation=90)
     if crowded:
         figure.draw_without_rendering()
-    for axis in axes:
-        for label in list(_covering(axis)):
+    for axes in figure.axes:
+        for label in [*_covering(axes.xaxis), *_covering(axes.yaxis)]:
             label.set_visible(False)
 
 

@@ -77,7 +77,7 @@ class Languages(Section):
         names = [name for name in results.names_of(table) if not results.uneven(name)]
         names.sort(key=lambda name: name[1] not in MEANS)
         there = [cell for cell in results.cells if cell.names_of(table)]
-        sizes = sorted({cell.sentences for cell in there} - {None}, key=lambda size: size or 0)
+        sizes = sorted({cell.sentences for cell in there if cell.sentences is not None})
         lines, chosen = list[Line](), False
         for encoder in dict.fromkeys(cell.encoder for cell in there):
             own = [cell for cell in there if cell.encoder == encoder]

@@ -69,10 +69,9 @@ def _sketches(results: Scoreboard, task: str, stem: str) -> Iterator[Sketch]:
     values of the first cell that has some.
     """
     title, rate = f"{task}: {spoken(stem)}", stem == "convert_rate"
-    found, basis = next(
-        ((g, results.basis(task, [c])) for c in results.cells if (g := _grids(c, task, stem))),
-        ({}, ""),
-    )
+    cell = next((cell for cell in results.cells if _grids(cell, task, stem)), None)
+    found = _grids(cell, task, stem) if cell is not None else {}
+    basis = results.basis(task, [cell]) if cell is not None else ""
     langs = sorted(results.plan.ordered(found), key=lambda lang: lang not in MEANS)
     grids = {{"avg": "mean"}.get(lang, lang): found[lang] for lang in langs}
     heats = []
