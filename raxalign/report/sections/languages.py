@@ -83,7 +83,7 @@ class Languages(Section):
             own = [cell for cell in there if cell.encoder == encoder]
             for name in names:
                 entries = []
-                for size in sizes or [None]:
+                for size in (*sizes,) or (None,):
                     cells = [c for c in own if c.sentences in (None, size) and name in c.values]
                     chosen = chosen or results.best_by(cells, name) is not None
                     entries.append(self._best_of(cells, name))
