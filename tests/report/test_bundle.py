@@ -9,6 +9,7 @@ import zipfile
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ import pytest
 
 from raxalign.errors import RaxalignError
 from raxalign.grid.load import Opened, open_grid
+from raxalign.grid.plan import Plan
 from raxalign.grid.trial import Trial
 from raxalign.inspect.bundle import pack, verify
 from raxalign.store.key import file_digest
@@ -457,6 +459,32 @@ def test_no_credentials_and_no_home_are_packed(grid, tmp_path, undrawn, monkeypa
     assert str(tmp_path).encode() not in everything
     codes, text = found(tmp_path / "bundle.zip")
     assert codes == {0}, text
+
+
+def test_results_of_another_run_are_compared_value_by_value(whole, monkeypatch):
+    """What the other run found is in its storage: the same, but for one result."""
+
+    def run(opened: Opened, plan: Plan, _: object) -> SimpleNamespace:
+        assert (opened.run.address, opened.run.tracking_uri) == (None, None)
+        source = Ledger(str(opened.grid.path.parent.parent))
+        for trial in plan.trials:
+            for task, key in trial.evaluations.items():
+                record, table = source.read(key), source.predictions(key)
+                if (trial.kind, trial.seed, task) == ("finetune", 1, "xnli"):
+                    record["scores"][0]["value"] += 0.01
+                    table = table.slice(1)
+                opened.storage.ledger.write(key, record, table)
+        return SimpleNamespace(failed={})
+
+    monkeypatch.setattr("raxalign.sweep.grid.run_whole", run)
+    codes, text = found(whole, "100%@3")
+    assert codes == {0, 1}
+    told, *lines = text[text.index("sample: ") :].split("\n")
+    assert told.startswith("sample: different; 6 of 6 trials run again (--sample 100%@3), with ")
+    assert "and 1 unlike predictions" in told
+    values = [line for line in lines if line.startswith("  xnli/")]
+    assert len(values) == 1
+    assert "finetune" in values[0]
 
 
 @pytest.mark.slow
