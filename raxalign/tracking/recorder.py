@@ -55,7 +55,7 @@ class RunState:
     params: dict[str, str] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
     made: dict[str, str] = field(default_factory=dict)
-    data: bool = field(default=False, init=False)  # whether MLflow knows its data
+    data: bool = False  # whether MLflow knows its data
 
     @classmethod
     def of(cls, run: Any) -> RunState:
