@@ -19,7 +19,7 @@ import pytest
 
 import raxalign as rx
 from raxalign.report.compared import ComparisonTables
-from raxalign.report.tables import csv_parts
+from raxalign.report.tables import FIELDS, csv_parts
 from raxalign.sweep.grid import _interrupt_twice
 from raxalign.values.results import rows
 from tests.e2e.runs import attempted
@@ -119,7 +119,7 @@ def test_results_are_those_of_the_test_set_unless_others_are_asked_for(tables: T
 def test_results_are_those_of_the_command_with_types_of_their_own(tables: Tables) -> None:
     opened, table, _ = tables
     found = rows(opened.plan, opened.storage.ledger)
-    printed = list(csv.DictReader(csv_parts(found)))
+    printed = list(csv.DictReader(csv_parts(found, FIELDS)))
     assert table.num_rows == len(printed) > 50
     for row, wanted in zip(table.to_pylist(), printed, strict=True):
         assert row["value"] == float(wanted["value"])
