@@ -109,7 +109,7 @@ def _sizes(grid: Mapping[str, object]) -> int:
 def render(record: Record, papers: Papers) -> str:
     """Return the page: a summary, the claims with their differences, and what each grid has."""
     found = [_Found.of(claim, record.grids.get(claim.grid)) for claim in papers.claims]
-    lines = [HEAD, *_summary(found), ""]
+    lines = [HEAD, "## Sentences of papers", "", *_summary(found), ""]
     for number, one in enumerate(found, start=1):
         lines += [*_section(number, one), ""]
     lines += ["## What is not asked", ""]
