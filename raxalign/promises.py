@@ -7,7 +7,6 @@ import json
 import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import is_dataclass
 from functools import cache, wraps
 from itertools import repeat
@@ -20,9 +19,11 @@ from raxalign.errors import DataError
 from raxalign.printing import with_article
 
 _REMEDY = "Its base class documents it"
+_Json = type("value that JSON can hold", (), {})
 _AS_GOOD: dict[Any, Any] = {float: Real, int: Integral, bool: Integral, Iterator: Iterable}
 _AS_GOOD |= dict.fromkeys((tuple, list, set, frozenset, Sequence, Collection), Collection)
-"""What else a value may be of: numbers of NumPy, and collections of another sort."""
+_AS_GOOD[Any] = object
+"""What else a value may be of: numbers of NumPy, collections of another sort; for Any, anything."""
 
 
 def broken_promise(plugin: Any) -> tuple[str, str, int | None] | None:
@@ -114,8 +115,6 @@ def _looked_at(own: Any, function: Any) -> Any:
 
 def _misfit(value: Any, promised: Any, told: str, at: str = "") -> str:
     """Return that a value, or something within it, is not of its type; nothing where all is."""
-    if promised is Any:
-        return ""
     kind, inner, found = get_origin(promised) or promised, get_args(promised), list[str]()
     wanted, sort = _AS_GOOD.get(kind, kind), with_article(type(value).__name__)
     if kind in (Union, UnionType):
@@ -146,7 +145,7 @@ def _type_of(text: Any, module: str) -> Any:
     holder: Any = SimpleNamespace(__annotations__={"it": text})
     try:
         return get_type_hints(holder, vars(sys.modules[module]))["it"]
-    except NameError:
+    except (NameError, TypeError):  # TypeError: such a name in quotes, `| None`
         return Any
 
 
@@ -154,11 +153,15 @@ def _parts(value: Any, kind: Any, inner: Sequence[Any]) -> Iterator[tuple[str, A
     """Yield the place, the value and the type of each thing within a value. What a mapping to any
     objects holds is written as JSON.
     """
-    if kind in (Union, UnionType):
-        return
-    if isinstance(value, Mapping) and len(inner) == 2:
-        of = _Json if inner[1] in (Any, object) else inner[1]
-        yield from ((f"[{key!r}]", one, of) for key, one in value.items())
+    if inspect.isclass(kind) and issubclass(kind, Mapping) and inner:
+        for key, one in value.items():
+            of = inner[1]
+            if of in (Any, object):
+                try:
+                    json.dumps(one)
+                except (TypeError, ValueError):
+                    of = _Json  # which no value is
+            yield f"[{key!r}]", one, of
     elif _AS_GOOD.get(kind) is Collection and inner:
         types = inner if kind is tuple and ... not in inner else repeat(inner[0])
         yield from ((f"[{n}]", *pair) for n, pair in enumerate(zip(value, types, strict=False)))
@@ -166,13 +169,3 @@ def _parts(value: Any, kind: Any, inner: Sequence[Any]) -> Iterator[tuple[str, A
         for name, text in inspect.get_annotations(kind).items():
             if not str(text).startswith("ClassVar"):  # else a constant of its own class never ends
                 yield f".{name}", getattr(value, name), _type_of(text, kind.__module__)
-
-
-class _Written(type):
-    def __instancecheck__(cls, value: object) -> bool:
-        with suppress(TypeError, ValueError):
-            return bool(json.dumps(value))  # no text is empty
-        return False
-
-
-_Json = _Written("value that JSON can hold", (), {})

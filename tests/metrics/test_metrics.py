@@ -11,6 +11,7 @@ from raxalign.measured import Measured
 from raxalign.metrics.base import BLOCKS, Metric, PerExample, RatioOfSums, jackknife
 from raxalign.metrics.macro_f1 import MacroF1
 from raxalign.metrics.precision_at import PrecisionAt
+from raxalign.promises import broken_promise
 from raxalign.sample import Sample, clusters_of, parts_of
 from raxalign.tasks.dictionary_retrieval import DictionaryRetrieval
 
@@ -139,6 +140,16 @@ def test_a_mean_of_values_has_a_unit_per_premise():
     assert sample.value == pytest.approx(2 / 3)
     assert sample.gains.tolist() == [[1.0, 1.0]]
     assert sample.counts.tolist() == [[2.0, 1.0]]
+
+
+def test_a_metric_from_outside_may_return_a_sample_of_its_own():
+    class Outside(Right):
+        def sample(self, predictions):
+            return super().sample(predictions)
+
+    assert broken_promise(Outside) is None
+    rows = classified(["a", "b", "b"], ["a", "a", "b"], premise=[7, 7, 9])
+    assert Outside(Outside.Params()).sample(rows).value == pytest.approx(2 / 3)
 
 
 def test_a_ratio_of_sums_is_that_of_the_sums():
