@@ -41,7 +41,7 @@ def test_additions_of_every_kind_run_under_ray_and_are_tracked(tmp_path, ray_hea
         for run in site.tracked()
         if run["tags"]["raxalign.kind"] == "cell" and run["params"].get("strength") == "0.5"
     )
-    assert (shown["gap/de-en/close"], shown["gap/de-en/close_difference"]) == (1.0, 1.0)
+    assert (shown["gap/de-en/distance"], shown["gap/de-en/distance_difference"]) == (0.5, -0.5)
     page = site.report("report.md")
     for text in ("gap: close", "Closest words", "Distances of linked words"):
         assert text in page
