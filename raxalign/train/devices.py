@@ -143,7 +143,8 @@ def _copies(arrays: Sequence[np.ndarray], device: torch.device | str) -> Mapping
     *starts, size = offsets_of([-(-array.nbytes // _ALIGNED) * _ALIGNED for array in arrays])
     laid_out = np.empty(size, np.uint8)
     for start, array in zip(starts, arrays, strict=True):
-        laid_out[start : start + array.nbytes] = np.frombuffer(array.tobytes(), np.uint8)
+        whole_array = np.ascontiguousarray(array).reshape(-1)
+        laid_out[start : start + array.nbytes] = whole_array.view(np.uint8)
     whole, copies = on_device(laid_out, device), {}
     for start, array in zip(starts, arrays, strict=True):
         dtype = torch.from_numpy(np.empty(0, array.dtype)).dtype
