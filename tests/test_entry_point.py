@@ -5,6 +5,7 @@ folders that are missing or cannot be used.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -12,8 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
 
-from raxalign.cli import main
+from raxalign.cli import app, main
 from tests.ledgers import made_up
 
 PROGRAM = Path(sysconfig.get_path("scripts")) / "raxalign"
@@ -39,6 +42,26 @@ def test_the_bare_command_prints_the_help(tmp_path: Path) -> None:
     done = typed(cwd=tmp_path)
     assert "Usage: raxalign" in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_help_cuts_no_summary_and_no_option_in_80_columns(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    program = get_command(app)
+
+    def helped(*command: str) -> str:
+        return CliRunner().invoke(app, [*command, "--help"]).output
+
+    listed = " ".join(helped().split()).replace("- ", "-")
+    for name, command in program.commands.items():
+        text = helped(name)
+        summary, *_ = " ".join(command.help.split()).split(". ")
+        assert f" {name} {summary}" in listed
+        assert "…" not in listed + text
+        assert "..." not in text.split("\n", 1)[1]
+        assert max(map(len, text.splitlines())) <= 80
+        words = re.split(r"[\s,]+", text)
+        for option in command.params:
+            assert {*option.opts[option.param_type_name == "argument" :]} <= {*words}, name
 
 
 COMPLETIONS = {
