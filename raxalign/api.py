@@ -111,8 +111,8 @@ def compare(grid: Grid, baseline: str | None = None, equivalence: float | None =
     `value`, `low`, `high` are the mean and its 95 % confidence interval over runs and examples;
     `difference`, `difference_low`, `difference_high`, `p` and `p_adjusted` (Holm) those of the
     difference to the baseline, each by itself but for `p_adjusted`; `verdict` is what follows
-    (better, worse, no difference, not after correction, cannot tell), and `reason` says why there
-    is no test. `look` counts the looks at a comparison, with this one: p-values of the second and
+    (better, worse, no difference, not after correction, cannot tell), and `reason` says why nothing
+    was tested. `look` counts the looks at a comparison, with this one: p-values of the second and
     later ones are corrected for it. `detectable` is the minimum detectable effect (80 % power),
     with five runs and more, and `languages_low`, `languages_high` and `languages_p` are those of a
     mean generalising to new languages.

@@ -389,7 +389,7 @@ class PlanRuns:
 
     def cell(self, of: Cell | Trial) -> Run:
         """Describe the run of a cell, or of the cell that a trial belongs to: all seeds (and, in an
-        `each` grid, all languages) of one point.
+        `each` grid, all languages) of one configuration.
         """
         made = self._origins.get(of.cell if isinstance(of, Trial) else of.key, {})
         key = "cell:" + digest([of.method, of.params, of.encoder, of.sentences])

@@ -160,7 +160,7 @@ class Compared:
 
     def row(self, plan: Plan) -> dict[str, Any]:
         """Return it as a row for programs (`FIELDS`); None for what there is not. `examples` are
-        clusters that are taken for independent; `reason` says why there is no test.
+        clusters that are taken for independent; `reason` says why nothing was tested.
         """
         cell, found, around, base = self.cell, self.comparison, self.interval, self.baseline
         own, sample = ("method", "params", "encoder", "sentences"), self.over_languages
