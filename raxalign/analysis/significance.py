@@ -407,20 +407,22 @@ class Noise:
             1.0, 2 * float(self.weights @ special.stdtr(self.freedom, -abs(difference) / errors))
         )
 
-    def half(self, exact: float = _EXACT) -> float:
-        """Return the difference whose p-value is the level, within `exact`: half an interval."""
+    def half(self, exact: float = _EXACT, level: float = LEVEL) -> float:
+        """Return the difference whose p-value is a level, within `exact` for the usual level and
+        smaller with it: half an interval.
+        """
         errors = np.sqrt(np.maximum(self.variances, NOTHING))
         if len(errors) == 1:
-            return float(special.stdtrit(self.freedom[0], 1 - LEVEL / 2) * errors[0])
+            return float(special.stdtrit(self.freedom[0], 1 - level / 2) * errors[0])
         beyond = np.minimum(np.cumsum(self.weights[::-1])[::-1], 1.0)
-        enough = beyond > LEVEL
+        enough = beyond > level
         # p falls and is convex, so that secants from the left never step over its root
         at, p, last, p_last = 0.0, 1.0, 0.0, 1.0
-        after = float(np.max(errors[enough] * -special.ndtri(LEVEL / 2 / beyond[enough])))
-        while p - LEVEL > exact and after > at:
+        after = float(np.max(errors[enough] * -special.ndtri(level / 2 / beyond[enough])))
+        while p - level > exact * level / LEVEL and after > at:
             last, p_last, at = at, p, after
             p = self.p(at)
-            after = at + (p - LEVEL) * (at - last) / (p_last - p)
+            after = at + (p - level) * (at - last) / (p_last - p)
         return at
 
 
