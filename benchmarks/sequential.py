@@ -4,19 +4,20 @@ with the project's own functions.
 
 usage: python -m benchmarks.sequential [ROUNDS] [SETTING...]
 
-Systems are compared with one baseline, a question each: is there a difference, and is it within 1
-point? Settings differ in the number of examples, in how much runs differ, in whether the baseline
+Systems are compared with one baseline, a question each: is there a difference, and is it within 2
+points? Settings differ in the number of examples, in how much runs differ, in whether the baseline
 is deterministic, and in the number of questions and their true differences. Each is looked at by
 all plans of looks, and by a fixed design: one look at the most seeds of the plan. Values are drawn
 as a mean over many examples has them, with what examples add to all runs and to each. A verdict is
-false where a difference is called real that is 0 or has the other sign, and where one of 1 point or
+false where a difference is called real that is 0 or has the other sign, and where one of 2 points or
 more is called none; a round is false where a verdict is.
 
 Budgets: at most 5 % of rounds are false; at least 94 % of the intervals at the look where a
 question ended hold the truth; and of differences, at most 2 points fewer are found than by the
-fixed design, for plans whose looks are `APART`. In each setting or plan the budget is exceeded
-where it is by more than two standard errors; settings of twelve questions have a quarter of the
-rounds. Numbers of settings, from 0, run these alone.
+fixed design, for plans whose looks are `APART`. There are so many settings and plans that random
+variation alone takes some beyond a budget: what is judged is the furthest of them less three
+standard errors. Settings of many questions have a quarter of the rounds. Numbers of settings, from
+0, run these alone.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from benchmarks.table import Row, at_least, at_most, show
+from benchmarks.table import Budget, Row, at_least, at_most, show
 from raxalign.analysis.sequential import PlannedLooks, Questions, Seen
 from raxalign.analysis.significance import Noise, Spread, TrainedSide
 
 ROUNDS = 200
 MOST_FALSE, MOST_LOST, LEAST_HELD = 0.05, 0.02, 0.94
-MARGIN = 1.0
+MARGIN = 2.0  # points
 APART = ((3, 9), (3, 5, 9), (2, 5, 10), (3, 5, 8, 12), (2, 3, 5, 9, 15))
 PLANS = (*APART, (2, 3), (2, 3, 4, 5, 6), (3, 6, 9, 12, 15), (5, 6, 7, 8, 9))
 MOST_SEEDS = max(plan[-1] for plan in PLANS)
@@ -76,11 +77,10 @@ SETTINGS = (
     Setting(500, 0.5, False, (6.0,)),
     Setting(5000, 0.5, False, (0.5,)),
     *(Setting(5000, sd, fixed, (0.0,) * 12) for sd in (0.5, 2.0) for fixed in (False, True)),
-    *(Setting(5000, sd, False, (1.0,) * 12) for sd in (0.2, 0.5)),
-    Setting(5000, 0.3, False, (1.0,) * 6 + (0.0,) * 6),
+    *(Setting(5000, sd, fixed, (MARGIN,) * 12) for sd in (0.0, 0.5) for fixed in (False, True)),
+    *(Setting(5000, sd, False, (MARGIN,) * 6 + (0.0,) * 6) for sd in (0.0, 0.5)),
     Setting(5000, 1.0, False, (4.0,) * 6 + (0.0,) * 6),
-    Setting(5000, 0.5, False, (2.0,) * 3),
-    Setting(5000, 1.0, True, (2.0, 1.0, 0.0)),
+    Setting(5000, 0.5, True, (4.0, 2.0, 0.0)),
 )
 
 
@@ -193,11 +193,10 @@ def main() -> None:
         print(f"{number:2} {setting}  ({own:,} rounds)")
         for plan in PLANS:
             print(f"   {_line(found[plan], found[plan[-1:]], plan)}", flush=True)
-            false.append((found[plan].false, own, plan, setting))
-            held.append((found[plan].held, own * len(setting.truths), plan, setting))
-            loss = found[plan[-1:]].real - found[plan].real
+            false.append((found[plan].false, own))
+            held.append((found[plan].held, own))
             if plan in APART:
-                lost.append((loss, own, plan, setting))
+                lost.append((found[plan[-1:]].real - found[plan].real, own))
     print(f"{time.process_time() - start:.0f} core-seconds")
     _judge("rounds with a false verdict", false, at_most(MOST_FALSE))
     _judge("intervals that hold the truth", held, at_least(LEAST_HELD))
@@ -211,15 +210,24 @@ def _line(found: Outcome, fixed: Outcome, plan: Sequence[int]) -> str:
         for name, part in (
             ("false", "false"),
             ("found", "real"),
-            ("none above 1", "none"),
+            (f"none above {MARGIN:g}", "none"),
             ("held", "held"),
         )
     )
     return f"{'/'.join(map(str, plan)):12} {', '.join(several)}, {found.seeds:.1f} seeds"
 
 
-def _judge(what: str, cells: Sequence[tuple], budget) -> None:
-    pass
+def _judge(what: str, cells: Sequence[tuple[float, int]], budget: Budget) -> None:
+    """Show the cell that is furthest beyond a budget, three standard errors towards it."""
+    sign = -1 if budget.least else 1
+    ends = []
+    for share, rounds in cells:
+        error = (max(abs(share), 1 / rounds) * (1 - abs(share)) / rounds) ** 0.5
+        ends.append((sign * (share - sign * 3 * error), share, error))
+    end, share, error = max(ends)
+    print(f"{what}: the furthest cell has {share:.4f}, with a standard error of {error:.4f}")
+    what = f"{what}, less three standard errors: furthest of {len(cells)} settings and plans"
+    show(Row(what, sign * end, budget, error / max(abs(share), error), "planted questions"))
 
 
 if __name__ == "__main__":
