@@ -9,8 +9,8 @@ points? Settings differ in the number of examples, in how much runs differ, in w
 is deterministic, and in the number of questions and their true differences. Each is looked at by
 all plans of looks, and by a fixed design: one look at the most seeds of the plan. Values are drawn
 as a mean over many examples has them, with what examples add to all runs and to each. A verdict is
-false where a difference is called real that is 0 or has the other sign, and where one of 2 points or
-more is called none; a round is false where a verdict is.
+false where a difference is called real that is 0 or has the other sign, and where one of 2 points
+or more is called none; a round is false where a verdict is.
 
 Budgets: at most 5 % of rounds are false; at least 94 % of the intervals at the look where a
 question ended hold the truth; and of differences, at most 2 points fewer are found than by the
@@ -100,7 +100,7 @@ class Planted:
         values = self.rng.standard_normal((count, MOST_SEEDS)) * self.setting.sd
         values += self.rng.standard_normal((count, MOST_SEEDS)) * self._run**0.5
         if self.setting.fixed:
-            values[0] = values[0, 0] * (self.setting.sd == 0)
+            values[0] = 0.0
         values += self.rng.standard_normal((count, 1)) * self._system**0.5
         values += np.array([0.0, *self.setting.truths])[:, None]
         self._values = values
@@ -128,9 +128,7 @@ class Planted:
         asked = Questions(PlannedLooks(tuple(plan)), len(truths))
         for number, seeds in enumerate(plan, start=1):
             before = asked.open
-            asked.look(
-                number, {which: Seen.of(*self.at(which, seeds), margin) for which in before}
-            )
+            asked.look(number, {which: Seen.of(*self.at(which, seeds), margin) for which in before})
             ended = before if number == len(plan) else set(before) - set(asked.open)
             for which in ended:
                 difference, noise = self.at(which, seeds)

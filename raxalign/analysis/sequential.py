@@ -61,6 +61,11 @@ class PlannedLooks:
         z = np.interp(-special.ndtri(p / 2), bounds[look - 1], totals, left=0.0)
         return 2 * float(special.ndtr(-z))
 
+    def interval(self, difference: float, noise: Noise, look: int) -> tuple[float, float]:
+        """Return the ends of the repeated confidence interval of a look."""
+        half = noise.half(level=self.level(look))
+        return difference - half, difference + half
+
 
 @lru_cache(maxsize=16)
 def _boundaries(seeds: tuple[int, ...]) -> tuple[Floats, Floats]:
@@ -112,7 +117,7 @@ def closed(
     behind it, or half of it where it has a margin.
 
     >>> closed([0.01, 0.02, 0.5], [None, None, None])[0], closed([0.01, 0.5], [0.9, 0.02])
-    ([0.03, 0.04, 0.5], ([0.02, 0.75], [1.0, 0.03]))
+    ([0.03, 0.04, 0.5], ([0.02, 0.75], [0.75, 0.03]))
     """
     adjusted = ([1.0] * len(different), [1.0] * len(different))
     every = [(p, 0, which) for which, p in enumerate(different)]
