@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from raxalign.analysis.cells import Cell
 from raxalign.catalog import PluginFile
+from raxalign.errors import RaxalignError
 from raxalign.grid.load import Opened, choose, open_grid
 from raxalign.grid.plan import Plan
 from raxalign.lazy import pa
@@ -70,6 +71,9 @@ def run(
     from raxalign.sweep.grid import run_whole
 
     opened = _current(grid)
+    if opened.grid.stop is not None and (only or shard or limit):
+        told = "a grid with `stop` runs the trials that its looks ask for, all of them"
+        raise RaxalignError(f"--only, --shard, --limit: {told}")
     opened = opened.resolved(opened.storage.local / "downloads")
     JudgedClaim.lock(opened)
     plan, studies = choose(opened.plan, only=only, shard=shard, limit=limit)

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from raxalign.analysis.significance import LEVEL, NOTHING, Runs, Spread, TrainedSide
+from raxalign.analysis.significance import LEVEL, NOTHING, Noise, Runs, Spread, TrainedSide
 from raxalign.arrays import Floats
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, special
@@ -70,6 +70,14 @@ class LanguageSample:
             return None
         critical = float(special.stdtrit(self.freedom, 1 - LEVEL / 2))
         return smallest_of_student((self.high - self.difference) / critical, self.freedom)
+
+    def noise(self) -> Noise | None:
+        """Return the variance of the difference, taken for the true one; None without a test."""
+        if self.high is None or self.freedom is None:
+            return None
+        critical = float(special.stdtrit(self.freedom, 1 - LEVEL / 2))
+        error = (self.high - self.difference) / critical
+        return Noise(np.array([error**2]), np.ones(1), np.array([self.freedom]), self.languages)
 
     @classmethod
     def of(

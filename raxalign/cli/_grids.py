@@ -168,6 +168,8 @@ def _print_plan(
     from raxalign.values.power import power_text
 
     print_out(PlanView(plan_, opened.storage, opened.run).text())
+    if looks := opened.looks()[0]:
+        print_out(looks)
     if power := power_text(opened, plan_, detect, run_sd):
         print_out(power)
     _tell_faults(opened, plan_)

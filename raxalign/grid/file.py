@@ -13,11 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from raxalign.catalog import PluginFault, PluginFile, catalog
 from raxalign.errors import GridError, RaxalignError
 from raxalign.grid._validate import MOST_POINTS, validate
+from raxalign.grid.claims import Claim, Stop
 from raxalign.grid.search import Search
 from raxalign.grid.specs import (
     CorpusSettings,
@@ -35,68 +36,6 @@ from raxalign.options.run import RunConfig
 from raxalign.options.sources import absolute
 from raxalign.printing import with_article
 from raxalign.trust import require_trust
-
-_FORM = re.compile(
-    r"(?:abs\((?P<one>.+?) - (?P<other>.+?)\) < (?P<margin>[\d.]+)(?P<percent> ?%)?"
-    r"|(?P<more>.+?) > (?P<less>.+?))"
-    r" in (?P<task>\S+)(?: (?!for |over )(?P<metric>\S+))?(?: for (?P<lang>\S+))?"
-    r"(?P<sample> over languages)?"
-)
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A sentence of the section `claims`, on what a grid is expected to show, written down before
-    it runs: that the value of `first` is larger than that of `second`, or, with a `margin`, that
-    they differ by less.
-
-        claims:
-          - finetune > rotation in retrieval contextual_accuracy over languages
-          - abs(rotation center=true - rotation center=false) < 1 in xnli for de
-
-    Methods are named as `results` names them, the metric is the task's main one where none is
-    named, and the value is the mean over languages where no language is (`for`). A margin is in
-    points of metrics in percent, else in the metric's own unit; with a percent sign it is that
-    share of how far the value of `second` is from chance.
-    """
-
-    FORMS: ClassVar = (
-        "write `A > B in TASK [METRIC] [for LANGUAGE] [over languages]`, or `abs(A - B) < D in ...`"
-        " with D in points or, as `5%`, of how far B is from chance"
-    )
-    text: str
-    first: str
-    second: str
-    task: str
-    metric: str | None = None  # None: the main one
-    lang: str | None = None  # None: the mean over languages
-    margin: float | None = None
-    over_languages: bool = False  # for languages like these, of which the grid's are a sample
-    relative: bool = False  # the margin is in percent of how far `second` is from chance
-
-    @classmethod
-    def of(cls, text: str) -> Claim | None:
-        """Return the claim that a sentence makes; None where it has neither form.
-
-        >>> Claim.of("finetune > none in xnli over languages").over_languages
-        True
-        """
-        text = " ".join(text.split())
-        found = _FORM.fullmatch(text)
-        if found is None:
-            return None
-        parts = found.groupdict()
-        return cls(
-            text,
-            parts["one"] or parts["more"],
-            parts["other"] or parts["less"],
-            parts["task"],
-            parts["metric"],
-            parts["lang"],
-            float(parts["margin"]) if parts["margin"] else None,
-            over_languages=bool(parts["sample"]),
-            relative=bool(parts["percent"]),
-        )
 
 
 @dataclass(frozen=True)
@@ -127,6 +66,7 @@ class Grid:
     run: RunConfig = field(default_factory=RunConfig)  # never part of a key
     search: Search | None = None  # how the params of searched methods are chosen
     claims: tuple[Claim, ...] = ()  # what the grid is expected to show
+    stop: Stop | None = None  # how many seeds that takes
     sets: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)  # by name
     outside: tuple[str, ...] = ()  # languages that no method aligns, of tasks with the corpus
     lines: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)  # of sections
@@ -394,6 +334,7 @@ KEYS = (
     "exclude",
     "search",
     "claims",
+    "stop",
     "published",
     "plugins",
     "run",
@@ -497,7 +438,17 @@ def _read(
     exclude = _read_exclude(top["exclude"], grid, top, faults) if "exclude" in top else ()
     search = _read_search(top["search"], grid, faults) if "search" in top else None
     claims = _read_claims(top["claims"], grid, faults) if "claims" in top else ()
-    return None if faults else replace(grid, exclude=exclude, search=search, claims=claims)
+    stop = _read_stop(top, faults) if "stop" in top else None
+    grid = replace(grid, exclude=exclude, search=search, claims=claims, stop=stop)
+    return None if faults else grid
+
+
+def _read_stop(top: Mapping[str, Node], faults: Faults) -> Stop | None:
+    if "claims" not in top:
+        faults.add(top["stop"], "there is nothing to answer", "write `claims`, or leave it out")
+    if "search" in top:
+        faults.add(top["stop"], "does not go with `search`", "leave one of them out")
+    return validate(Stop, top["stop"], faults)
 
 
 def _published(node: Node, faults: Faults) -> tuple[str, ...]:
@@ -518,12 +469,22 @@ def _axes(top: Mapping[str, Node], faults: Faults) -> dict[str, Any]:
         "outside": _corpus_languages(tasks),
         "encoders": Spec.encoders(top["encoder"], faults) if "encoder" in top else (),
         "sentences": _read_numbers(top.get("sentences"), faults, least=1),
-        "seeds": _read_numbers(top.get("seeds"), faults, least=0) or (0,),
+        "seeds": _read_seeds(top, faults),
         "methods": MethodSpec.read_all(top["methods"], faults, search=search)
         if "methods" in top
         else (),
         "tasks": tasks,
     }
+
+
+def _read_seeds(top: Mapping[str, Node], faults: Faults) -> tuple[int, ...]:
+    """Read the seeds; a grid with `stop` has the first numbers, as many as it says."""
+    found = _read_numbers(top.get("seeds"), faults, least=0)
+    most = top["stop"].plain() if "stop" in top else None
+    if most is not None and found:
+        faults.add(top["seeds"], "does not go with `stop`", "leave it out: `at_most` says them")
+    most = most.get("at_most") if isinstance(most, dict) else None
+    return found or tuple(range(min(most, 1000) if type(most) is int else 1)) or (0,)
 
 
 def _refuse_many(grid: Grid, top: Mapping[str, Node], faults: Faults) -> None:

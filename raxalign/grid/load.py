@@ -127,6 +127,13 @@ class Opened:
                 texts[file.name] = data.decode("utf-8", "replace")
         return texts
 
+    def looks(self) -> tuple[str, bool]:
+        """Return how far the planned looks of a grid with `stop` are, in words, and whether they
+        are over; a grid without it has none.
+        """
+        stop = self.grid.stop
+        return ("", True) if stop is None else stop.state(self.plan, self.grid.claims, self.storage)
+
     def again(self, suggested: Callable[[Study], Iterable[Suggestion]] | None = None) -> Opened:
         """Return the grid with what its searches suggested since, or with other suggestions."""
         plan = _expand(self.grid, self.storage, suggested=suggested)
@@ -289,7 +296,8 @@ def _expand(
             return study.record(storage).suggestions()
 
     def made(identity: Identity) -> Plan:
-        return expand(grid, identity, allow_missing=allow_missing, suggested=suggested)
+        plan = expand(grid, identity, allow_missing=allow_missing, suggested=suggested)
+        return plan if grid.stop is None else grid.stop.reached(plan, grid.claims, storage)
 
     try:
         return made(Identity(digests.of, locked))

@@ -141,11 +141,16 @@ def _copy_results(opened: Opened, folder: Path) -> None:
     for key in there:
         new.write(key, own.read(key), own.predictions(key))
     new.looks = own.looks
+
+    def copied() -> None:
+        others = [f"{study.folder}.json" for study in opened.plan.studies]
+        others += [f"looks/{name}" for name in files.names("looks") if name.endswith(".json")]
+        for name, data in files.read_many(others).items():
+            copy.storage.files.write(name, data)
+
+    copied()  # the report is about the looks that were planned, and may be one by itself
     _write_report(copy, folder / "grid", folder / "report")
-    others = [f"{study.folder}.json" for study in opened.plan.studies]
-    others += [f"looks/{name}" for name in files.names("looks") if name.endswith(".json")]
-    for name, data in files.read_many(others).items():
-        copy.storage.files.write(name, data)
+    copied()
 
 
 def _write_report(opened: Opened, sources: Path, folder: Path) -> None:

@@ -94,6 +94,7 @@ class Status:
         """Return the state of a grid in words, with its searches, and in numbers."""
         found = cls.of(opened.plan, opened.storage.ledger)
         lines = [found.text(opened.plan), *SearchReport(opened.plan, opened.storage).status_lines()]
+        lines += filter(None, [opened.looks()[0]])
         if len(opened.plan.trials) <= _LISTED:
             lines += cls.trial_lines(opened.plan, opened.storage.ledger)
         return "\n".join(lines), found
@@ -104,11 +105,12 @@ class Status:
         while True:
             text, found = cls.told(opened)
             yield text
-            studies = opened.plan.studies
-            if not found.missing and all(s.record(opened.storage).finished for s in studies):
+            studies, looked = opened.plan.studies, opened.looks()[1] or bool(found.failed)
+            finished = all(s.record(opened.storage).finished for s in studies)
+            if not found.missing and finished and looked:
                 return
             time.sleep(_EVERY)
-            opened = opened.again() if studies else opened
+            opened = opened.again() if studies or opened.grid.stop is not None else opened
 
     @staticmethod
     def trial_lines(plan: Plan, ledger: Ledger) -> list[str]:

@@ -71,7 +71,7 @@ class Looks:
         }
 
     def _read(self) -> Iterator[_Looked]:
-        names = sorted(self._files.names(FOLDER))
+        names = sorted(name for name in self._files.names(FOLDER) if "/" not in name)
         paths = [f"{FOLDER}/{name}" for name in names if name.endswith(".json")]
         for path, data in self._files.read_many(paths).items():
             try:

@@ -128,7 +128,7 @@ class FileDigests:
 
 
 _PLACES = (
-    *(".", "ledger", "failures", "plans", "looks", "studies", "studies/*"),
+    *(".", "ledger", "failures", "plans", "looks", "looks/*", "studies", "studies/*"),
     *("artifacts/*/*", "locks/*", "locks/*/*"),
 )
 """The folders of a storage on a file system that temporaries are made in; a cache is small."""

@@ -162,6 +162,8 @@ def run_whole(opened: Opened, plan: Plan, studies: Sequence[Study]) -> Ended:
     for left in opened.storage.abandoned():
         discard(left)
     named = _run_named(opened, plan) if plan.trials else Ended(plan, 0, 0, {})
+    if opened.grid.stop is not None:
+        return _look_on(opened, named)
     if not studies:
         return named
     there, whole = opened.storage.ledger.keys(), opened.plan
@@ -173,6 +175,25 @@ def run_whole(opened: Opened, plan: Plan, studies: Sequence[Study]) -> Ended:
     cached = max(found.plan.cached(opened.storage.ledger.keys()) - done, 0)
     messages = (*named.messages, *found.messages)
     return Ended(found.plan, done, cached, {**named.failed, **found.failed}, messages)
+
+
+def _look_on(opened: Opened, named: Ended) -> Ended:
+    """Look at the claims of a grid with `stop` once all its trials are done, and run what open ones
+    get, until there is nothing more.
+    """
+    from raxalign.values.claims import JudgedClaim
+
+    while not named.failed and (told := JudgedClaim.next_look(opened)) is not None:
+        to_stderr(told)
+        opened, before = opened.again(), named
+        if len(opened.plan.trials) > len(before.plan.trials):
+            found = _run_named(opened, opened.plan)
+            done = before.done + found.done
+            cached = len(opened.plan.trials) - done - len(found.failed)
+            messages = (*before.messages, *found.messages)
+            named = Ended(opened.plan, done, cached, found.failed, messages)
+    to_stderr(opened.looks()[0])
+    return named
 
 
 def _is_over(plan: Plan, storage: Storage, study: Study, there: Set[str]) -> bool:

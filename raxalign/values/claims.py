@@ -5,14 +5,15 @@ down before there were any.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import ClassVar, Literal
 
 from raxalign.analysis.cells import MEANS, Cell
-from raxalign.analysis.significance import LEVEL, holm, lies_within
-from raxalign.grid.file import Claim
+from raxalign.analysis.sequential import Answer, Seen
+from raxalign.analysis.significance import LEVEL, Noise, at_look, holm, lies_within
+from raxalign.grid.claims import Claim, PlannedLook, Stop
 from raxalign.grid.load import Opened
 from raxalign.grid.lock import Lock
 from raxalign.grid.plan import Plan
@@ -65,14 +66,14 @@ class JudgedClaim:
     written: str
     equivalence: float | None = None
     relative: bool = False
+    at: str = ""  # which of the planned looks, where the grid has `stop`
 
     @property
     def says(self) -> str:
         """The verdict in words."""
         unit = " % of the distance from chance" if self.relative else ""
-        return self.verdict + (
-            f" above {self.equivalence:g}{unit}" if self.verdict == NO_DIFFERENCE else ""
-        )
+        above = f" above {self.equivalence:g}{unit}" if self.verdict == NO_DIFFERENCE else ""
+        return f"{self.verdict}{above}{self.at and f' {self.at}'}"
 
     @classmethod
     def all_in(
@@ -92,6 +93,8 @@ class JudgedClaim:
         """
         claims, plan, ledger = opened.grid.claims, opened.plan, opened.storage.ledger
         ledger = ledger if shown else ledger.without_looks()
+        if opened.grid.stop is not None:
+            return _Followed.of(opened, opened.grid.stop).judged()
         if not claims:
             return []
         cells = Cell.grouped(rows(plan, ledger), plan.pivot, plan.measured)
@@ -102,20 +105,27 @@ class JudgedClaim:
         for claim, several in zip(claims, tests, strict=True):
             known = [replace(t, p=next(adjusted)) if t.p is not None else t for t in several]
             own = tuple(_judged(claim, test, equivalence, relative=relative) for test in known)
-            verdicts = [test.verdict for test in own]
-            order: tuple[Verdict, ...] = ("refuted", "cannot tell", NO_DIFFERENCE, "held")
-            verdict: Verdict = next((one for one in order if one in verdicts), "not run")
             written = lock.get(_name(claim), UNLOCKED).partition(";")[0]
-            found.append(cls(claim, verdict, own, written, equivalence, relative))
+            found.append(cls(claim, _over(own), own, written, equivalence, relative))
         return found
 
     @staticmethod
-    def lock(opened: Opened) -> None:
-        """Write every claim that the lock does not have yet into it: the time, the digest of the
-        plan, and whether the grid has results already.
+    def next_look(opened: Opened) -> str | None:
+        """Look at a grid with `stop` whose trials are done: record what the next planned look sees,
+        and return what follows in words; None where no question is open, or no look is left.
         """
-        lock = Lock.load(opened.grid.path)
-        new = [claim for claim in opened.grid.claims if lock.get(_name(claim)) is None]
+        stop = opened.grid.stop
+        return None if stop is None else _Followed.of(opened, stop).take()
+
+    @staticmethod
+    def lock(opened: Opened) -> None:
+        """Write every claim that the lock does not have yet into it, and the planned looks: the
+        time, the digest of the plan, and whether the grid has results already.
+        """
+        lock, grid = Lock.load(opened.grid.path), opened.grid
+        names = [_name(claim) for claim in grid.claims]
+        names += [] if grid.stop is None else [grid.stop.told(grid.claims)]
+        new = [name for name in names if lock.get(name) is None]
         if not new:
             return
         wanted = {key for trial in opened.plan.trials for key in trial.evaluations.values()}
@@ -123,9 +133,152 @@ class JudgedClaim:
         plan, time = digest(sorted(opened.plan.by_key))[:12], datetime.now(UTC)
         written = JudgedClaim.AFTER if done else JudgedClaim.BEFORE
         entry = f"{written}; {time.isoformat(timespec='seconds')}; plan {plan}"
-        for claim in new:
-            lock = lock.with_(_name(claim), entry)
+        for name in new:
+            lock = lock.with_(name, entry)
         lock.save()
+
+
+@dataclass(frozen=True)
+class _Followed:
+    """The claims of a grid with `stop` over the looks that were taken. What a look saw is what the
+    runs with its seeds say, so that it can be shown again when there are more.
+    """
+
+    opened: Opened
+    stop: Stop
+    taken: list[PlannedLook]
+
+    @classmethod
+    def of(cls, opened: Opened, stop: Stop) -> _Followed:
+        """Read the looks."""
+        return cls(opened, stop, stop.taken(opened.plan, opened.grid.claims, opened.storage))
+
+    def tests(self, look: int) -> dict[str, tuple[Claim, ClaimTest]]:
+        """Return all tests with the runs of a look (from 1), by their names."""
+        opened, found = self.opened, {}
+        plan, ledger = opened.plan, opened.storage.ledger.without_looks()
+        seeds = {None, *range(self.stop.looks[look - 1])}
+        of_look = [row for row in rows(plan, ledger) if row["seed"] in seeds]
+        cells = Cell.grouped(of_look, plan.pivot, plan.measured)
+        for claim in opened.grid.claims:
+            for test in _tests(claim, cells, plan, ledger):
+                base = test.entry.baseline
+                sides = [test.entry.cell.key, base.key if base is not None else ""]
+                name = f"{claim.text} [{digest([*sides, list(test.entry.name)])[:12]}]"
+                found[name] = claim, _judged(claim, test, self.stop.difference, relative=False)
+        return found
+
+    def take(self) -> str | None:
+        """Take the next look, and return what it answers in words; None where there is none."""
+        names, questions = self.stop.questions(self.taken)
+        if not self.stop.goes_on(self.taken):
+            return None
+        tests = self.tests(len(self.taken) + 1)
+        asked = [names[which] for which in questions.open] if self.taken else list(tests)
+        seen = {n: one for n in asked if n in tests and (one := self._seen(*tests[n])) is not None}
+        names, after = self.stop.questions([*self.taken, look := _recorded(seen, ())])
+        left = [tests[names[which]][1].entry for which in after.open if names[which] in seen]
+        cells = {side.key for one in left for side in (one.cell, one.baseline) if side is not None}
+        look = replace(look, cells=tuple(sorted(cells)))
+        claims = self.opened.grid.claims
+        self.stop.take(self.opened.plan, claims, self.opened.storage, look)
+        found = replace(self, taken=[*self.taken, look]).judged()
+        return "\n".join(f"{one.says}: {one.claim.text}" for one in found)
+
+    def judged(self) -> list[JudgedClaim]:
+        """Return what the looks say about the claims."""
+        names, questions = self.stop.questions(self.taken)
+        answers = {names[which]: answer for which, answer in questions.answers.items()}
+        last = len(self.taken)
+        at = {look: self.tests(look) for look in {last, *(a.look for a in answers.values())} - {0}}
+        ended: dict[str, list[tuple[int, ClaimTest]]] = {}
+        for name in at.get(last, ()):
+            look = answers[name].look if name in answers else last
+            claim, test = at[look][name]
+            test = self._at(claim, test, look, answers.get(name))
+            ended.setdefault(claim.text, []).append((look, test))
+        lock, found = Lock.load(self.opened.grid.path).entries, []
+        for claim in self.opened.grid.claims:
+            own = ended.get(claim.text, [])
+            verdict = _over([test for _, test in own])
+            written = lock.get(_name(claim), UNLOCKED).partition(";")[0]
+            tests = tuple(test for _, test in own)
+            told = self._told(verdict, max((look for look, _ in own), default=0))
+            margin = self.stop.difference
+            found.append(JudgedClaim(claim, verdict, tests, written, margin, False, told))
+        return found
+
+    def _told(self, verdict: Verdict, look: int) -> str:
+        """Return the look of a verdict in words."""
+        looks = self.stop.looks
+        if look == 0:
+            return "" if self.taken else f"(the first look is at {looks[0]} seeds)"
+        told = f"look {look} of {len(looks)}, {looks[look - 1]} of {looks[-1]} seeds"
+        return f"({told}{'; open' if verdict == 'cannot tell' and look < len(looks) else ''})"
+
+    def _at(self, claim: Claim, test: ClaimTest, look: int, answer: Answer | None) -> ClaimTest:
+        """Return a test with its repeated confidence interval, and what its look answered."""
+        difference, noise, chance = _noise(claim, test) or (0.0, None, False)
+        if noise is None or not chance:
+            low, high = test.low, test.high
+        else:
+            low, high = self.stop.planned.interval(difference, noise, look)
+        verdict: Verdict = "cannot tell"
+        if answer is not None:
+            up = (test.entry.difference or 0.0) * test.entry.measured.sign > 0
+            if claim.margin is not None:
+                verdict = "refuted" if answer.different else "held"
+            elif answer.different:
+                verdict = "held" if up else "refuted"
+            else:
+                verdict = NO_DIFFERENCE
+        return replace(test, low=low, high=high, p=answer and answer.p, verdict=verdict)
+
+    def _seen(self, claim: Claim, test: ClaimTest) -> Seen | None:
+        """Return what a test sees; None where nothing is tested. Plans of looks that the lock has
+        besides this one are earlier looks.
+        """
+        found = _noise(claim, test)
+        if found is None or test.p is None:
+            return None
+        difference, noise, chance = found
+        seen = Seen.of(difference, noise, test.margin, chance=chance)
+        p = test.p
+        if claim.margin is not None:
+            beyond = abs(difference) - (math.inf if test.margin is None else test.margin)
+            p = noise.p(beyond) if beyond > 0 else 1.0
+        lock = Lock.load(self.opened.grid.path).entries
+        plans = [entry for name, entry in lock.items() if name.startswith("stop:")]
+        late = sum(entry.startswith(JudgedClaim.AFTER) for entry in plans)
+        k = max(len(plans), 1 + late)
+        within = None if seen.within is None else at_look(seen.within, k)
+        return Seen(at_look(p, k), within, chance)
+
+
+def _recorded(seen: Mapping[str, Seen], cells: tuple[str, ...]) -> PlannedLook:
+    when = datetime.now(UTC).isoformat(timespec="seconds")
+    return PlannedLook(
+        when, {name: (s.different, s.within, s.chance) for name, s in seen.items()}, cells
+    )
+
+
+def _noise(claim: Claim, test: ClaimTest) -> tuple[float, Noise, bool] | None:
+    """Return the difference that a claim is about, its noise, and whether seeds change it."""
+    found = test.entry.comparison
+    if found is None or found.spread is None or test.low is None or test.high is None:
+        return None
+    chance, sample = bool(found.spread.trained), test.entry.over_languages
+    if not claim.over_languages:
+        return found.difference, found.spread.noise(), chance
+    noise = sample.noise() if sample is not None else None
+    return None if sample is None or noise is None else (sample.difference, noise, chance)
+
+
+def _over(tests: Sequence[ClaimTest]) -> Verdict:
+    """Return the verdict of a claim from those of its tests."""
+    verdicts = [test.verdict for test in tests]
+    order: tuple[Verdict, ...] = ("refuted", "cannot tell", NO_DIFFERENCE, "held")
+    return next((one for one in order if one in verdicts), "not run")
 
 
 def _name(claim: Claim) -> str:

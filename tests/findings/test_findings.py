@@ -11,7 +11,8 @@ from findings.__main__ import PAGE, RECORD
 from findings.page import NOT_YET, OUTSIDE, SAYS, render
 from findings.papers import GRIDS, HERE, PaperClaim, Papers, Range, grid_file
 from findings.record import MARGIN, Answer, Difference, Ran, Record
-from raxalign.grid.file import Claim, load
+from raxalign.grid.claims import Claim
+from raxalign.grid.file import load
 from raxalign.grid.lock import Lock
 from raxalign.values.claims import JudgedClaim
 from tests.ledgers import fill, made_up

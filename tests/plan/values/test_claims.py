@@ -6,7 +6,7 @@ import pytest
 
 from raxalign.analysis.significance import holm
 from raxalign.errors import RaxalignError
-from raxalign.grid.file import Claim
+from raxalign.grid.claims import Claim
 from raxalign.grid.lock import Lock
 from raxalign.report.compose import claim_lines
 from raxalign.values.claims import JudgedClaim
