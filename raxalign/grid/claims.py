@@ -169,6 +169,7 @@ class Stop(BaseParams):
         names, questions = self.questions(taken)
         told = [names[which].rpartition(" [")[0] for which in questions.open]
         left = f"open: {'; '.join(dict.fromkeys(told))}" if told else "no claim is open"
+        left += "; no look is left" if told and len(taken) == len(looks) else ""
         at = f"look {len(taken)} of {len(looks)} taken, at {looks[len(taken) - 1]} seeds"
         return f"{at}; {trials}; {left}", not self.goes_on(taken)
 

@@ -184,13 +184,14 @@ def _look_on(opened: Opened, named: Ended) -> Ended:
     from raxalign.values.claims import JudgedClaim
 
     while not named.failed and (told := JudgedClaim.next_look(opened)) is not None:
-        to_stderr(told)
+        if told:
+            to_stderr(told)
         opened, before = opened.again(), named
-        if len(opened.plan.trials) > len(before.plan.trials):
+        there = opened.storage.ledger.keys()
+        if not all(there >= set(trial.evaluations.values()) for trial in opened.plan.trials):
             found = _run_named(opened, opened.plan)
-            done = before.done + found.done
+            done, messages = before.done + found.done, (*before.messages, *found.messages)
             cached = len(opened.plan.trials) - done - len(found.failed)
-            messages = (*before.messages, *found.messages)
             named = Ended(opened.plan, done, cached, found.failed, messages)
     to_stderr(opened.looks()[0])
     return named

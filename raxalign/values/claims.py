@@ -112,10 +112,14 @@ class JudgedClaim:
     @staticmethod
     def next_look(opened: Opened) -> str | None:
         """Look at a grid with `stop` whose trials are done: record what the next planned look sees,
-        and return what follows in words; None where no question is open, or no look is left.
+        and return what follows in words. Return None where no look is left or no claim is open, and
+        nothing in words where trials are not done: another driver has looked meanwhile.
         """
-        stop = opened.grid.stop
-        return None if stop is None else _Followed.of(opened, stop).take()
+        stop, opened = opened.grid.stop, opened.again()
+        if stop is None:
+            return None
+        asked = {key for trial in opened.plan.trials for key in trial.evaluations.values()}
+        return _Followed.of(opened, stop).take() if asked <= opened.storage.ledger.keys() else ""
 
     @staticmethod
     def lock(opened: Opened) -> None:
@@ -222,7 +226,9 @@ class _Followed:
         if noise is None or not chance:
             low, high = test.low, test.high
         else:
+            widest = test.entry.measured.limits[1] - test.entry.measured.limits[0]
             low, high = self.stop.planned.interval(difference, noise, look)
+            low, high = max(low, -widest), min(high, widest)
         verdict: Verdict = "cannot tell"
         if answer is not None:
             up = (test.entry.difference or 0.0) * test.entry.measured.sign > 0

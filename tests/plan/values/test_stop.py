@@ -1,0 +1,215 @@
+"""Grids with `stop`: seeds are added at planned looks, until each claim is answered."""
+
+import json
+import zipfile
+
+import numpy as np
+import pytest
+
+from raxalign import api
+from raxalign.errors import GridError, RaxalignError, StorageError
+from raxalign.grid.load import open_grid
+from raxalign.grid.lock import Lock
+from raxalign.inspect.bundle import pack
+from raxalign.inspect.status import Status
+from raxalign.report.compose import claim_lines
+from raxalign.values.claims import JudgedClaim
+from tests.grids import write_grid
+from tests.ledgers import fill_all, nli, words
+
+GRID = {"languages": "{together: [de, fr]}", "sentences": "100", "seeds": ""}
+GRID |= {"methods": ("none: {}", "rotation: {center: [false, true]}", "finetune: {batch_size: 16}")}
+GRID |= {"tasks": ("retrieval: {}", "xnli: {setting: zero-shot, data: phrasebook}")}
+LARGE, EQUAL = "finetune > none in xnli", "rotation center=true > none in xnli"
+STOP = "stop: {at_most: 9, looks: [3, 5, 9]}\n"
+
+
+def written(folder, stop=STOP, claims=(LARGE, EQUAL), **parts):
+    folder.mkdir(exist_ok=True)
+    more = f"claims: [{', '.join(claims)}]\n{stop}"
+    return write_grid(folder, **{**GRID, **parts}, more=more)
+
+
+def write(ledger, opened, trial, key):
+    """Made-up results in which finetune is far better, and all others are equal."""
+    stage, rng = opened.plan.stages[key], np.random.default_rng(int(key[:8], 16))
+    skill, langs = 0.9 if trial.kind == "finetune" else 0.4, trial.languages
+    scores, table = (
+        nli(("en", *langs), skill - 0.2, rng) if stage.maker == "xnli" else words(langs, skill, rng)
+    )
+    record = {"scores": scores, "params": stage.params["task"], "task": stage.maker}
+    ledger.write(key, {**record, "seconds": 2.0, "created": 1_800_000_000.0}, table)
+
+
+def run(opened):
+    fill_all(opened.storage.ledger, opened, write)
+    return opened
+
+
+@pytest.fixture
+def first(tmp_path):
+    """A grid that has run up to its first look."""
+    opened = open_grid(written(tmp_path / "grid"), storage=str(tmp_path / "storage"))
+    JudgedClaim.lock(opened)
+    return run(opened)
+
+
+def after(opened, looks):
+    """The grid after so many looks, whose next trials have run."""
+    for _ in range(looks):
+        assert JudgedClaim.next_look(opened)
+        opened = run(opened.again())
+    return opened
+
+
+def seeds(opened):
+    """The number of seeds of each method."""
+    found = {}
+    for trial in opened.plan.trials:
+        name = f"{trial.method} {trial.params.get('center', '')}".strip()
+        found.setdefault(name, set()).add(trial.seed)
+    return {name: len(of) for name, of in found.items()}
+
+
+def says(opened):
+    return {found.claim.text: found.says for found in JudgedClaim.all_in(opened)}
+
+
+def records(opened):
+    names = opened.storage.files.names("looks/planned")
+    return {name: opened.storage.files.read(f"looks/planned/{name}") for name in names}
+
+
+def test_only_what_open_claims_are_about_gets_more_seeds(first):
+    three = {"none": 3, "rotation False": 3, "rotation True": 3, "finetune": 3}
+    assert seeds(first) == three
+    opened = after(first, 1)
+    assert seeds(opened) == {**three, "none": 5, "rotation True": 5, "finetune": 5}
+    opened = after(opened, 1)
+    assert seeds(opened) == {**three, "none": 9, "rotation True": 9, "finetune": 5}
+    opened = after(opened, 1)
+    assert JudgedClaim.next_look(opened) is None
+    assert seeds(opened) == {**three, "none": 9, "rotation True": 9, "finetune": 5}
+
+
+def test_a_claim_stays_as_its_look_has_it(first):
+    at = after(first, 2)
+    line = next(iter(claim_lines(JudgedClaim.all_in(at))))
+    assert line.startswith(f"held (look 2 of 3, 5 of 9 seeds): {LARGE} (")
+    assert says(at)[EQUAL] == "cannot tell (look 2 of 3, 5 of 9 seeds; open)"
+    end = after(at, 1)
+    assert next(iter(claim_lines(JudgedClaim.all_in(end)))) == line, "none has 9 seeds now"
+    assert says(end)[EQUAL] == "cannot tell (look 3 of 3, 9 of 9 seeds)"
+
+
+def test_before_the_first_look_nothing_is_said(first):
+    assert says(first) == dict.fromkeys((LARGE, EQUAL), "not run (the first look is at 3 seeds)")
+
+
+def test_a_difference_within_the_one_that_matters_ends_a_claim(tmp_path):
+    stop = STOP.replace("}", ", difference: 60}")
+    opened = open_grid(written(tmp_path / "grid", stop), storage=str(tmp_path / "storage"))
+    JudgedClaim.lock(opened)
+    opened = after(run(opened), 2)
+    assert says(opened)[EQUAL] == "no difference above 60 (look 2 of 3, 5 of 9 seeds)"
+
+
+def test_of_two_drivers_one_looks_and_the_other_runs_what_follows(first):
+    assert JudgedClaim.next_look(first)
+    before = records(first)
+    assert JudgedClaim.next_look(first) == "", "the trials of the next look have not run"
+    assert records(first) == before
+    assert len(before) == 1
+
+
+def test_a_grid_that_is_opened_again_is_where_it_was(first):
+    opened = after(first, 2)
+    again = open_grid(opened.grid.path, storage=opened.root)
+    assert again.plan.by_key.keys() == opened.plan.by_key.keys()
+    assert says(again) == says(opened)
+
+
+def test_the_looks_are_locked_before_the_first_trial_and_others_are_looks_too(first, tmp_path):
+    (name,) = (name for name in Lock.load(first.grid.path).entries if name.startswith("stop:"))
+    assert name.startswith("stop: looks 3, 5, 9; claims ")
+    assert Lock.load(first.grid.path).get(name).startswith(JudgedClaim.BEFORE)
+    after(first, 1)
+    stop = STOP.replace("5, 9", "6, 9")
+    changed = open_grid(written(tmp_path / "grid", stop), storage=first.root)
+    assert seeds(changed)["finetune"] == 3, "other looks begin anew"
+    JudgedClaim.lock(changed)
+    after(changed, 1)
+    one, other = sorted(
+        (
+            sorted(p for p, *_ in json.loads(data)["seen"].values())
+            for data in records(changed).values()
+        ),
+        key=min,
+    )
+    assert other == pytest.approx([min(1.0, 6 * p) for p in one])
+
+
+def test_status_says_which_claims_are_open(first):
+    assert "looks at 3, 5, 9 seeds, none taken yet; 12 of at most 36 trials" in state(first)
+    opened = after(first, 2)
+    told = f"look 2 of 3 taken, at 5 seeds; 26 of at most 36 trials; open: {EQUAL}"
+    assert told in state(opened)
+    assert state(after(opened, 1)).endswith("no look is left")
+
+
+def state(opened):
+    return Status.told(opened)[0]
+
+
+def test_a_look_that_was_changed_is_named(first):
+    opened = after(first, 1)
+    (name,) = opened.storage.files.names("looks/planned")
+    path = f"looks/planned/{name}"
+    opened.storage.files.write(path, opened.storage.files.read(path).replace(b"0.", b"1.", 1))
+    with pytest.raises(StorageError, match=f"{path}: is not a record of a look .* checksum"):
+        opened.again()
+
+
+def test_a_bundle_says_what_the_grid_says(first, tmp_path):
+    opened = after(first, 3)
+    list(pack(opened, tmp_path / "bundle.zip"))
+    with zipfile.ZipFile(tmp_path / "bundle.zip") as archive:
+        (page,) = (name for name in archive.namelist() if name.endswith("report.md"))
+        text = archive.read(page).decode()
+    assert "held (look 2 of 3, 5 of 9 seeds): finetune" in text
+
+
+def test_a_part_of_a_grid_with_looks_is_refused(first):
+    with pytest.raises(RaxalignError, match="a grid with `stop` runs the trials that its looks"):
+        api.run(first, only="method=finetune")
+
+
+@pytest.mark.parametrize(
+    ("stop", "told"),
+    [
+        ("{at_most: 9, looks: [5, 3, 9]}", r"looks: \[5, 3, 9\] do not rise"),
+        ("{at_most: 2, looks: [3, 5]}", "the last look has 5 seeds, and at_most is 2"),
+        ("{at_most: 9, looks: [1, 9]}", "at least 2"),
+        ("{at_most: 9, looks: [3, 9], difference: 0}", "more than 0"),
+        ("{at_most: 9}", "is missing"),
+        ("{at_most: 9, looks: [3, 9], level: 0.1}", "unknown key"),
+    ],
+)
+def test_bad_looks_are_one_message(tmp_path, stop, told):
+    with pytest.raises(GridError, match=told) as error:
+        open_grid(written(tmp_path, f"stop: {stop}\n"))
+    assert len(error.value.faults) == 1
+    assert error.value.faults[0].line is not None
+
+
+@pytest.mark.parametrize(
+    ("parts", "told"),
+    [
+        ({"seeds": "[0, 1]"}, "seeds: does not go with `stop`"),
+        ({"claims": ()}, "stop: there is nothing to answer"),
+    ],
+)
+def test_what_does_not_go_with_looks_is_one_message(tmp_path, parts, told):
+    with pytest.raises(GridError, match=told) as error:
+        open_grid(written(tmp_path, **parts))
+    assert len(error.value.faults) == 1
