@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from benchmarks.table import Budget, Row, at_least, at_most, show
-from raxalign.analysis.sequential import PlannedLooks, Questions, Seen
+from raxalign.analysis.sequential import PlannedLooks, PlannedQuestions, Seen
 from raxalign.analysis.significance import Noise, Spread, TrainedSide
 
 ROUNDS = 200
@@ -125,7 +125,7 @@ class Planted:
     def judge(self, plan: Sequence[int], margin: float = MARGIN) -> Outcome:
         """Ask all questions by a plan of looks."""
         truths, found = self.setting.truths, Outcome()
-        asked = Questions(PlannedLooks(tuple(plan)), len(truths))
+        asked = PlannedQuestions(PlannedLooks(tuple(plan)), len(truths))
         for number, seeds in enumerate(plan, start=1):
             before = asked.open
             asked.look(number, {which: Seen.of(*self.at(which, seeds), margin) for which in before})
@@ -137,10 +137,10 @@ class Planted:
                 answer = asked.answers.get(which)
                 if answer is not None and answer.different:
                     found.real += difference * truths[which] > 0
-                    found.false |= difference * truths[which] <= 0
+                    found.false = max(found.false, difference * truths[which] <= 0)
                 elif answer is not None:
                     found.none += 1
-                    found.false |= abs(truths[which]) >= margin
+                    found.false = max(found.false, abs(truths[which]) >= margin)
         return found
 
 
@@ -150,7 +150,7 @@ class Outcome:
     of questions without one, of intervals that hold the truth, and of seeds.
     """
 
-    false: bool | float = False
+    false: float = 0.0
     real: float = 0.0
     none: float = 0.0
     held: float = 0.0
@@ -164,7 +164,7 @@ def simulated(
     rounds that are false, and shares of questions.
     """
     every = list(dict.fromkeys([*plans, *(plan[-1:] for plan in plans)]))
-    total = {plan: Outcome(0.0) for plan in every}
+    total = {plan: Outcome() for plan in every}
     numbers = [setting.examples, setting.sd, setting.fixed, *setting.truths]
     for number in range(rounds):
         seed = [number, *(round(10 * one) for one in numbers)]

@@ -15,7 +15,7 @@ The design is group-sequential: each look tests all seeds so far, by the tests o
   at n of N seeds therefore counts as the share (n - 1) / (N - 1), and two looks are correlated by
   the root of (n1 - 2) / (n2 - 2). What is then left is a matter of simulation
   (`benchmarks/sequential.py`).
-* **Questions.** That there is a difference and that it is within a margin are told by rejecting
+* **Questions.** That there is a difference and that it is within a margin are shown by rejecting
   two hypotheses, of which one at most is true: `closed` corrects for the number of questions.
 * **Intervals.** That of a look has the differences that are not rejected at its level (a repeated
   confidence interval, Jennison & Turnbull 1989): with probability .95 those of all looks hold the
@@ -99,7 +99,8 @@ def _boundaries(seeds: tuple[int, ...]) -> tuple[Floats, Floats]:
 
 def _normal(places: Floats) -> Floats:
     """The density of the standard normal distribution."""
-    return np.exp(-(places**2) / 2) / (2 * np.pi) ** 0.5
+    density: Floats = np.exp(-(places**2) / 2) / (2 * np.pi) ** 0.5
+    return density
 
 
 def closed(
@@ -155,7 +156,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Answer:
+class EndedQuestion:
     """How a question ended: at which look (from 1), with a difference or within the margin, and
     with which p-value over all looks and questions.
     """
@@ -166,7 +167,7 @@ class Answer:
 
 
 @dataclass
-class Questions:
+class PlannedQuestions:
     """Several questions over the looks at them; one that is answered stays so.
 
     All looks at all questions keep one level: a true hypothesis is rejected, at whichever look,
@@ -176,7 +177,7 @@ class Questions:
 
     looks: PlannedLooks
     count: int
-    answers: dict[int, Answer] = field(default_factory=dict, init=False)
+    answers: dict[int, EndedQuestion] = field(default_factory=dict, init=False)
     _last: dict[int, tuple[float, float | None]] = field(default_factory=dict, init=False)
 
     @property
@@ -199,7 +200,7 @@ class Questions:
         for which in [which for which in self.open if which in seen]:
             for different, p in zip((True, False), (kind[which] for kind in adjusted), strict=True):
                 if p < LEVEL and which not in self.answers:
-                    self.answers[which] = Answer(number, different, p)
+                    self.answers[which] = EndedQuestion(number, different, p)
 
     def _over_all(self, p: float, look: int, chance: bool) -> float:
         return self.looks.over_all(p, look) if chance else p

@@ -6,20 +6,20 @@ trials the grid asks for.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
-from raxalign.analysis.sequential import PlannedLooks, Questions, Seen
+from raxalign.analysis.sequential import PlannedLooks, PlannedQuestions, Seen
 from raxalign.errors import StorageError
 from raxalign.options.params import BaseParams
 from raxalign.store.key import digest
-from raxalign.store.sealed import recorded, seal, unseal
+from raxalign.store.sealed import recorded, unseal
 
 if TYPE_CHECKING:
-    from raxalign.grid.plan import Plan
+    from raxalign.grid.trial import Trial
     from raxalign.store.storage import Storage
 
 _FORM = re.compile(
@@ -134,14 +134,16 @@ class Stop(BaseParams):
         sentences = digest(sorted(claim.text for claim in claims))[:12]
         return f"stop: looks {looks}{within}; claims {sentences}"
 
-    def reached(self, plan: Plan, claims: Iterable[Claim], storage: Storage) -> Plan:
-        """Return a plan with those of its trials that the looks so far ask for."""
-        taken = self.taken(plan, claims, storage)
+    def reached(
+        self, trials: Sequence[Trial], claims: Iterable[Claim], storage: Storage
+    ) -> Iterator[Trial]:
+        """Return those of all trials that the looks so far ask for."""
+        taken = self.taken(trials, claims, storage)
         asked = [None, *(set(look.cells) for look in taken)]
         seeds = dict(zip(self.looks, asked, strict=False))
-        return plan.only(
+        return (
             trial
-            for trial in plan.trials
+            for trial in trials
             if trial.seed is None
             or any(
                 trial.seed < most and (cells is None or trial.cell in cells)
@@ -155,29 +157,33 @@ class Stop(BaseParams):
             return True
         return len(taken) < len(self.looks) and bool(self.questions(taken)[1].open)
 
-    def state(self, plan: Plan, claims: Iterable[Claim], storage: Storage) -> tuple[str, bool]:
+    def state(
+        self, trials: Sequence[Trial], claims: Iterable[Claim], storage: Storage
+    ) -> tuple[str, bool]:
         """Return how far the looks are in words, and whether they are over: which claims are open,
         and how many trials there are of those that all seeds of all configurations would take.
         """
-        taken, looks = self.taken(plan, claims, storage), self.looks
-        first = [trial for trial in plan.trials if (trial.seed or 0) < looks[0]]
+        taken, looks = self.taken(trials, claims, storage), self.looks
+        first = [trial for trial in trials if (trial.seed or 0) < looks[0]]
         moved = sum(trial.seed is not None for trial in first)
         most = len(first) - moved + moved * self.at_most // looks[0]
-        trials = f"{len(plan.trials):,} of at most {most:,} trials"
+        count = f"{len(trials):,} of at most {most:,} trials"
         if not taken:
-            return f"looks at {', '.join(map(str, looks))} seeds, none taken yet; {trials}", False
+            return f"looks at {', '.join(map(str, looks))} seeds, none taken yet; {count}", False
         names, questions = self.questions(taken)
         told = [names[which].rpartition(" [")[0] for which in questions.open]
         left = f"open: {'; '.join(dict.fromkeys(told))}" if told else "no claim is open"
         left += "; no look is left" if told and len(taken) == len(looks) else ""
         at = f"look {len(taken)} of {len(looks)} taken, at {looks[len(taken) - 1]} seeds"
-        return f"{at}; {trials}; {left}", not self.goes_on(taken)
+        return f"{at}; {count}; {left}", not self.goes_on(taken)
 
-    def taken(self, plan: Plan, claims: Iterable[Claim], storage: Storage) -> list[PlannedLook]:
+    def taken(
+        self, trials: Sequence[Trial], claims: Iterable[Claim], storage: Storage
+    ) -> list[PlannedLook]:
         """Return the looks that were taken, in their order. Raises `StorageError` that names a
         record which cannot be read.
         """
-        paths = [self._path(plan, claims, number) for number in range(1, len(self.looks) + 1)]
+        paths = [self.place(trials, claims, number) for number in range(1, len(self.looks) + 1)]
         there, found = storage.files.read_many(paths), list[PlannedLook]()
         for path in paths:
             if path not in there:
@@ -191,22 +197,17 @@ class Stop(BaseParams):
                 ) from error
         return found
 
-    def take(
-        self, plan: Plan, claims: Iterable[Claim], storage: Storage, look: PlannedLook
-    ) -> None:
-        """Record the next look, unless another driver just has: it saw the same."""
-        number = len(self.taken(plan, claims, storage)) + 1
-        storage.files.create(self._path(plan, claims, number), seal(asdict(look)))
+    def place(self, trials: Sequence[Trial], claims: Iterable[Claim], number: int) -> str:
+        """Return where a look (from 1) is recorded: it belongs to its plan of looks, and to the
+        trials of the first one.
+        """
+        first = sorted(trial.key for trial in trials if (trial.seed or 0) < self.looks[0])
+        return f"{_FOLDER}/{digest([self.told(claims), first])}-{number}.json"
 
-    def questions(self, taken: Sequence[PlannedLook]) -> tuple[list[str], Questions]:
+    def questions(self, taken: Sequence[PlannedLook]) -> tuple[list[str], PlannedQuestions]:
         """Return the names of all tests, and what the looks have answered of them."""
         names = list(taken[0].seen) if taken else []
-        found = Questions(self.planned, len(names))
+        found = PlannedQuestions(self.planned, len(names))
         for number, look in enumerate(taken, start=1):
             found.look(number, {names.index(name): Seen(*p) for name, p in look.seen.items()})
         return names, found
-
-    def _path(self, plan: Plan, claims: Iterable[Claim], number: int) -> str:
-        """A look belongs to its plan of looks, and to the trials of the first one."""
-        first = sorted(trial.key for trial in plan.trials if (trial.seed or 0) < self.looks[0])
-        return f"{_FOLDER}/{digest([self.told(claims), first])}-{number}.json"

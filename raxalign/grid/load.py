@@ -132,7 +132,9 @@ class Opened:
         are over; a grid without it has none.
         """
         stop = self.grid.stop
-        return ("", True) if stop is None else stop.state(self.plan, self.grid.claims, self.storage)
+        if stop is None:
+            return "", True
+        return stop.state(self.plan.trials, self.grid.claims, self.storage)
 
     def again(self, suggested: Callable[[Study], Iterable[Suggestion]] | None = None) -> Opened:
         """Return the grid with what its searches suggested since, or with other suggestions."""
@@ -297,7 +299,9 @@ def _expand(
 
     def made(identity: Identity) -> Plan:
         plan = expand(grid, identity, allow_missing=allow_missing, suggested=suggested)
-        return plan if grid.stop is None else grid.stop.reached(plan, grid.claims, storage)
+        if grid.stop is None:
+            return plan
+        return plan.only(grid.stop.reached(plan.trials, grid.claims, storage))
 
     try:
         return made(Identity(digests.of, locked))

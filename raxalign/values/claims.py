@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import ClassVar, Literal
 
 from raxalign.analysis.cells import MEANS, Cell
-from raxalign.analysis.sequential import Answer, Seen
+from raxalign.analysis.sequential import EndedQuestion, Seen
 from raxalign.analysis.significance import LEVEL, Noise, at_look, holm, lies_within
 from raxalign.grid.claims import Claim, PlannedLook, Stop
 from raxalign.grid.load import Opened
@@ -19,6 +19,7 @@ from raxalign.grid.lock import Lock
 from raxalign.grid.plan import Plan
 from raxalign.store.key import digest
 from raxalign.store.ledger import Ledger
+from raxalign.store.sealed import seal
 from raxalign.values.comparisons import Compared, comparisons, named_cells
 from raxalign.values.results import rows
 
@@ -115,11 +116,13 @@ class JudgedClaim:
         and return what follows in words. Return None where no look is left or no claim is open, and
         nothing in words where trials are not done: another driver has looked meanwhile.
         """
-        stop, opened = opened.grid.stop, opened.again()
-        if stop is None:
+        if opened.grid.stop is None:
             return None
-        asked = {key for trial in opened.plan.trials for key in trial.evaluations.values()}
-        return _Followed.of(opened, stop).take() if asked <= opened.storage.ledger.keys() else ""
+        found = _Followed.of(opened, opened.grid.stop)  # before the plan, which may then have more
+        found = replace(found, opened=opened.again())
+        trials = found.opened.plan.trials
+        asked = {key for trial in trials for key in trial.evaluations.values()}
+        return found.take() if asked <= opened.storage.ledger.keys() else ""
 
     @staticmethod
     def lock(opened: Opened) -> None:
@@ -155,7 +158,7 @@ class _Followed:
     @classmethod
     def of(cls, opened: Opened, stop: Stop) -> _Followed:
         """Read the looks."""
-        return cls(opened, stop, stop.taken(opened.plan, opened.grid.claims, opened.storage))
+        return cls(opened, stop, stop.taken(opened.plan.trials, opened.grid.claims, opened.storage))
 
     def tests(self, look: int) -> dict[str, tuple[Claim, ClaimTest]]:
         """Return all tests with the runs of a look (from 1), by their names."""
@@ -184,8 +187,9 @@ class _Followed:
         left = [tests[names[which]][1].entry for which in after.open if names[which] in seen]
         cells = {side.key for one in left for side in (one.cell, one.baseline) if side is not None}
         look = replace(look, cells=tuple(sorted(cells)))
-        claims = self.opened.grid.claims
-        self.stop.take(self.opened.plan, claims, self.opened.storage, look)
+        trials, claims, number = self.opened.plan.trials, self.opened.grid.claims, len(self.taken)
+        place = self.stop.place(trials, claims, number + 1)
+        self.opened.storage.files.create(place, seal(asdict(look)))  # another driver saw the same
         found = replace(self, taken=[*self.taken, look]).judged()
         return "\n".join(f"{one.says}: {one.claim.text}" for one in found)
 
@@ -220,7 +224,9 @@ class _Followed:
         told = f"look {look} of {len(looks)}, {looks[look - 1]} of {looks[-1]} seeds"
         return f"({told}{'; open' if verdict == 'cannot tell' and look < len(looks) else ''})"
 
-    def _at(self, claim: Claim, test: ClaimTest, look: int, answer: Answer | None) -> ClaimTest:
+    def _at(
+        self, claim: Claim, test: ClaimTest, look: int, answer: EndedQuestion | None
+    ) -> ClaimTest:
         """Return a test with its repeated confidence interval, and what its look answered."""
         difference, noise, chance = _noise(claim, test) or (0.0, None, False)
         if noise is None or not chance:
@@ -238,7 +244,7 @@ class _Followed:
                 verdict = "held" if up else "refuted"
             else:
                 verdict = NO_DIFFERENCE
-        return replace(test, low=low, high=high, p=answer and answer.p, verdict=verdict)
+        return replace(test, low=low, high=high, p=answer.p if answer else None, verdict=verdict)
 
     def _seen(self, claim: Claim, test: ClaimTest) -> Seen | None:
         """Return what a test sees; None where nothing is tested. Plans of looks that the lock has

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.sequential import Setting, simulated
-from raxalign.analysis.sequential import PlannedLooks, Questions, Seen, closed
+from raxalign.analysis.sequential import PlannedLooks, PlannedQuestions, Seen, closed
 from raxalign.analysis.significance import Spread, TrainedSide, holm
 from raxalign.lazy import load
 
@@ -72,7 +72,7 @@ def test_adjusted_p_values_are_those_of_the_closed_test():
 
 
 def test_a_question_that_is_answered_stays_so():
-    asked = Questions(FOUR, 2)
+    asked = PlannedQuestions(FOUR, 2)
     asked.look(1, {0: Seen(1e-9, 1.0), 1: Seen(0.01, 0.8)})
     assert asked.open == [1]
     asked.look(2, {0: Seen(0.9, 1.0), 1: Seen(0.4, 1e-5)})
@@ -81,7 +81,7 @@ def test_a_question_that_is_answered_stays_so():
 
 
 def test_what_a_look_does_not_see_stays_open():
-    asked = Questions(FOUR, 2)
+    asked = PlannedQuestions(FOUR, 2)
     asked.look(4, {0: Seen(1e-6)})
     assert asked.open == [1]
     asked.look(4, {})
@@ -89,7 +89,7 @@ def test_what_a_look_does_not_see_stays_open():
 
 
 def test_what_no_seed_changes_is_tested_at_the_whole_level_by_the_first_look():
-    asked = Questions(FOUR, 1)
+    asked = PlannedQuestions(FOUR, 1)
     asked.look(1, {0: Seen(0.04)})
     assert asked.open == [0]
     asked.look(1, {0: Seen(0.04, chance=False)})
