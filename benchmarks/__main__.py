@@ -66,6 +66,7 @@ RUNS = (
     Run("tracking", "--trials 50", 30),
     Run("significance", "150", 15),
     Run("language_sample", "60", 5),
+    Run("sequential", "10", 10),
     Run("inline_trial", "16", 30),
     Run("many_trials", "--trials 300", 50),
     Run("busy", "2", 100),
