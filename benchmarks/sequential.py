@@ -16,8 +16,8 @@ Budgets: at most 5 % of rounds are false; at least 94 % of the intervals at the 
 question ended hold the truth; and of differences, at most 2 points fewer are found than by the
 fixed design, for plans whose looks are `APART`. There are so many settings and plans that random
 variation alone takes some beyond a budget: what is judged is the furthest of them less three
-standard errors. Settings of many questions have a quarter of the rounds. Numbers of settings, from
-0, run these alone.
+standard errors, and with fewer than 500 rounds the mean. Settings of many questions have a quarter
+of the rounds. Numbers of settings, from 0, run these alone.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from raxalign.analysis.sequential import PlannedLooks, PlannedQuestions, Seen
 from raxalign.analysis.significance import Noise, Spread, TrainedSide
 
 ROUNDS = 200
+ENOUGH = 500  # rounds with which the furthest setting is judged
 MOST_FALSE, MOST_LOST, LEAST_HELD = 0.05, 0.02, 0.94
 MARGIN = 2.0  # points
 APART = ((3, 9), (3, 5, 9), (2, 5, 10), (3, 5, 8, 12), (2, 3, 5, 9, 15))
@@ -217,8 +218,12 @@ def _line(found: Outcome, fixed: Outcome, plan: Sequence[int]) -> str:
 
 def _judge(what: str, cells: Sequence[tuple[float, int]], budget: Budget) -> None:
     """Show the cell that is furthest beyond a budget, three standard errors towards it."""
-    sign = -1 if budget.least else 1
-    ends = []
+    sign, ends = -1 if budget.least else 1, []
+    if max(rounds for _, rounds in cells) < ENOUGH:
+        mean = sum(share * rounds for share, rounds in cells) / sum(rounds for _, rounds in cells)
+        what = f"{what}, mean of {len(cells)} settings and plans"
+        show(Row(what, mean, budget, None, "planted questions"))
+        return
     for share, rounds in cells:
         error = (max(abs(share), 1 / rounds) * (1 - abs(share)) / rounds) ** 0.5
         ends.append((sign * (share - sign * 3 * error), share, error))
