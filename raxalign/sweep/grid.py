@@ -187,12 +187,13 @@ def _look_on(opened: Opened, named: Ended) -> Ended:
         if told:
             to_stderr(told)
         opened, before = opened.again(), named
-        there = opened.storage.ledger.keys()
-        if not all(there >= set(trial.evaluations.values()) for trial in opened.plan.trials):
+        there, trials = opened.storage.ledger.keys(), opened.plan.trials
+        done = all(there >= set(trial.evaluations.values()) for trial in trials)
+        if not done or len(trials) > len(before.plan.trials):
             found = _run_named(opened, opened.plan)
-            done, messages = before.done + found.done, (*before.messages, *found.messages)
-            cached = len(opened.plan.trials) - done - len(found.failed)
-            named = Ended(opened.plan, done, cached, found.failed, messages)
+            now, messages = before.done + found.done, (*before.messages, *found.messages)
+            cached = len(trials) - now - len(found.failed)
+            named = Ended(opened.plan, now, cached, found.failed, messages)
     to_stderr(opened.looks()[0])
     return named
 

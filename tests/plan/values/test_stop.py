@@ -13,6 +13,8 @@ from raxalign.grid.lock import Lock
 from raxalign.inspect.bundle import pack
 from raxalign.inspect.status import Status
 from raxalign.report.compose import claim_lines
+from raxalign.sweep.grid import run_whole
+from raxalign.tracking.recorder import Recorder
 from raxalign.values.claims import JudgedClaim
 from tests.grids import write_grid
 from tests.ledgers import fill_all, nli, words
@@ -90,6 +92,19 @@ def test_only_what_open_claims_are_about_gets_more_seeds(first):
     opened = after(opened, 1)
     assert JudgedClaim.next_look(opened) is None
     assert seeds(opened) == {**three, "none": 9, "rotation True": 9, "finetune": 5}
+
+
+def test_a_grid_looks_until_no_claim_is_open(first, tmp_path, monkeypatch, capsys):
+    """All results are there, as of a grid with all seeds: nothing has to run."""
+    every = written(tmp_path / "every", "", seeds=f"{list(range(9))}")
+    run(open_grid(every, storage=first.root))
+    monkeypatch.setattr(Recorder, "sync", lambda *_: None)
+    ended = run_whole(first, first.plan, ())
+    assert (ended.done, ended.failed, len(ended.plan.trials)) == (0, {}, 26)
+    told = capsys.readouterr().err
+    assert f"held (look 2 of 3, 5 of 9 seeds): {LARGE}" in told
+    assert "look 3 of 3 taken, at 9 seeds; 26 of at most 36 trials; open: " in told
+    assert len(records(first)) == 3
 
 
 def test_a_claim_stays_as_its_look_has_it(first):
