@@ -97,6 +97,7 @@ def _claim_power_lines(opened: Opened, given: Assumed) -> Iterator[str]:
                 continue
             keys = {cell.key for cell in (test.entry.cell, test.entry.baseline) if cell}
             seeds = len({trial.seed for trial in plan.trials if trial.cell in keys})
+            seeds = seeds if opened.grid.stop is None else opened.grid.stop.at_most
             counts = [max(seeds, 2)] * len(spread.trained)
             known = filled(spread, given)
             measured = known == spread
