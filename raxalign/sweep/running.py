@@ -6,6 +6,7 @@ only the keys, in the order that `Sweep` gives.
 from __future__ import annotations
 
 import logging
+import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -142,6 +143,8 @@ class Sweep:
         self._starting: dict[str, float] = {}  # taken, and not begun by a worker: since when
         self._waiting, self._groups_waited = events.Waiting(), False
         self._trained: set[str] = set()  # by groups of workers, and not evaluated
+        self._most = sys.maxsize  # jobs at once, less once memory ran out
+        self._losses: dict[str, Losses] = {}
         self._planned = self._grouped = self._stopped = False
         self.begun = False  # whether a worker has begun with a job
         self.counts = Summary()
@@ -225,6 +228,48 @@ class Sweep:
         self._order.set_aside(config["trial"])
         self._abandon()
 
+    def lost(self, key: str, cause: object) -> str:
+        """Count a loss of what ran a job, and report it; return why the job is given up, if it
+        is.
+        """
+        if key not in self._losses:
+            self._losses[key] = Losses(self._job, self.plan_of(key), key)
+        own = self._losses[key]
+        if not own.another():
+            return own.end(cause)
+        self.delayed(key, own.retry(cause))
+        return ""
+
+    def given_up(self, key: str, message: str, cause: object) -> None:
+        """Keep and report that a job was lost too often."""
+        trace = str(cause or "")
+        if isinstance(self._all[key], Trial):
+            self._job.keep_failure(key, message, trace)
+        self.ended({"trial": key}, {"error": message, "trace": trace})
+
+    def all_lost(self, cause: Exception, *, memory: bool) -> None:
+        """Take all jobs that run back, since Tune has ended for a cause: they are started again.
+
+        Where `memory` was the cause, fewer run at once from then on, and no loss is counted until a
+        job has the machine to itself: which of several needs too much is not known.
+        """
+        keys = list(self._order.running)
+        shared = memory and len(keys) > 1
+        if shared:
+            self._most = len(keys) - 1
+            jobs, most = f"{len(keys)} jobs at once", "one" if len(keys) == 2 else f"{self._most}"
+            self._hear(
+                Said(
+                    f"memory ran out with {jobs}; from now on {most} at a time"
+                    " (run.concurrency says so beforehand)"
+                )
+            )
+        for key in keys:
+            if not shared and (message := self.lost(key, cause)):
+                self.given_up(key, message, cause)
+            else:
+                self.again({"trial": key})
+
     def again(self, config: Mapping[str, Any]) -> None:
         """Note that Tune has dropped a job that has not ended, so that `take` returns it again."""
         self._starting.pop(_key_of(config), None)
@@ -289,6 +334,8 @@ class Sweep:
         return entry
 
     def _fits(self, entry: SweepJob) -> bool:
+        if len(self._order.running) >= self._most:
+            return False
         most = self._job.at_once if entry.is_trial else None
         running = sum(other.is_trial for other in self._order.running.values())
         if most is not None and running >= most:
@@ -397,8 +444,16 @@ def run_sweep(
             sweep.ask()
             nodes = nodes.wait_for_named(job, hear, training=sweep.groups)
             lacking = nodes.refuse_impossible(job, hear, training=sweep.groups)
-            if not sweep.over:
-                _tune(sweep, job, name, lacking)
+            watch = _Watch(sweep, job, lacking)
+            while not sweep.over:
+                try:
+                    _tune(sweep, job, name, watch)
+                except RuntimeError as error:
+                    # Tune mends the loss of an actor; it ends with whatever else Ray raises for one
+                    if not isinstance(error.__cause__, ray.exceptions.RayError):
+                        raise
+                    memory = isinstance(error.__cause__, ray.exceptions.OutOfMemoryError)
+                    sweep.all_lost(error.__cause__, memory=memory)
                 sweep.pass_on()
     except _RayLost as lost:
         raise ResourceError(str(lost)) from lost
@@ -406,7 +461,7 @@ def run_sweep(
     return sweep.counts
 
 
-def _tune(sweep: Sweep, job: Job, name: str, lacking: str | None) -> None:
+def _tune(sweep: Sweep, job: Job, name: str, watch: _Watch) -> None:
     """Let Tune run the jobs of a sweep. Its actors are used again for one job after another, but
     not beside groups: an idle actor holds what their workers wait for.
     """
@@ -431,7 +486,7 @@ def _tune(sweep: Sweep, job: Job, name: str, lacking: str | None) -> None:
             name=f"{name}-{time.time_ns()}",
             storage_path=job.scratch,
             failure_config=tune.FailureConfig(max_failures=-1),  # see `_Watch`
-            callbacks=[_Watch(sweep, job, lacking)],
+            callbacks=[watch],
             verbose=0,
         ),
     ).fit()
@@ -512,7 +567,7 @@ class _Watch(tune.Callback):  # type: ignore[misc]
     def __init__(self, sweep: Sweep, job: Job, lacking: str | None = None) -> None:
         self._sweep, self._ledger, self._lacking = sweep, job.storage.ledger, lacking
         self._begun = time.monotonic()
-        self._job, self._losses = job, dict[str, Losses]()
+        self._job = job
 
     def __getstate__(self) -> dict[str, Any]:
         """Nothing: Tune pickles its callbacks for a restore, and a display cannot be pickled."""
@@ -547,14 +602,9 @@ class _Watch(tune.Callback):  # type: ignore[misc]
         """Count a loss, which Tune itself would mend without an end. Where it was one too many, the
         trial's next worker finds the reason in its configuration and only reports it.
         """
-        key, cause = _key_of(trial.config), _cause_of(trial)
-        if key not in self._losses:
-            self._losses[key] = Losses(self._job, self._sweep.plan_of(key), key)
-        own = self._losses[key]
-        if own.another():
-            self._sweep.delayed(key, own.retry(cause))
-        else:
-            trial.config[GIVEN_UP] = own.end(cause)
+        message = self._sweep.lost(_key_of(trial.config), _cause_of(trial))
+        if message:
+            trial.config[GIVEN_UP] = message
             trial.max_failures = trial.num_failures
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002
@@ -564,10 +614,7 @@ class _Watch(tune.Callback):  # type: ignore[misc]
             # job does it hear of this death twice, start the job, and drop it the second time.
             self._sweep.again(trial.config)
             return
-        trace = str(_cause_of(trial) or "")
-        if "trial" in trial.config:
-            self._job.keep_failure(trial.config["trial"], message, trace)
-        self._sweep.ended(trial.config, {"error": message, "trace": trace})
+        self._sweep.given_up(_key_of(trial.config), message, _cause_of(trial))
 
 
 def _cause_of(trial: Any) -> object:

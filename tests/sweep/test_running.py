@@ -92,6 +92,32 @@ def test_a_limit_of_trials_is_none_of_stages(plan, job, heard):
     assert sweep.take() is None
 
 
+def test_where_memory_ran_out_fewer_jobs_run_at_once_and_no_loss_is_counted(plan, job, heard):
+    sweep = sweep_of(Whole(plan), replace(job, max_failures=0), heard, cpus=3.0)
+    several = [sweep.take() for _ in range(2)]
+    sweep.all_lost(MemoryError("full"), memory=True)
+    assert heard.notices == [
+        "memory ran out with 2 jobs at once; from now on one at a time"
+        " (run.concurrency says so beforehand)"
+    ]
+    assert [sweep.take(), sweep.take()] == [several[0], None]
+    sweep.ended(several[0], {})
+    assert [sweep.take(), sweep.take()] == [several[1], None]
+    assert heard.delays == []
+
+
+def test_a_job_that_alone_is_too_much_for_the_memory_is_given_up_and_others_go_on(plan, job, heard):
+    sweep = sweep_of(Whole(plan), replace(job, max_failures=1), heard, cpus=1.0)
+    first = after_stages(sweep)
+    sweep.all_lost(MemoryError("the machine is full"), memory=True)
+    assert sweep.take() == first
+    sweep.all_lost(MemoryError("the machine is full"), memory=True)
+    why = "its worker was lost 2 times without progress in between (the machine is full)"
+    assert sweep.counts.failed == {first["trial"]: why}
+    assert job.storage.ledger.failure(first["trial"])["message"] == why
+    assert sweep.take()["trial"] != first["trial"]
+
+
 def test_a_failed_stage_fails_the_trials_that_need_it_with_its_message(plan, job, heard):
     sweep = sweep_of(Whole(plan), job, heard)
     while plan.stages[(config := sweep.take())["stage"]].kind != "encoder":
