@@ -4,6 +4,7 @@ a group of workers, which a driver starts with Ray Train. Torch is loaded where 
 
 from __future__ import annotations
 
+import ctypes
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -46,12 +47,18 @@ Mark = tuple[int, int, int]
 def run_job(config: dict[str, Any], job: Job) -> None:
     """Run a stage or a trial in a Tune actor; Tune calls this."""
     job = replace(job, plan=config["plan"])
-    if "stage" in config:
-        _run_stage(config, job)
-    elif config["needs"] == Holds.GROUP.name:
-        _run_group(config, job)
-    else:
-        _run_inline(config, job)
+    try:
+        if "stage" in config:
+            _run_stage(config, job)
+        elif config["needs"] == Holds.GROUP.name:
+            _run_group(config, job)
+        else:
+            _run_inline(config, job)
+    finally:
+        # the C library keeps what a job has freed, after a training some GiB in each actor that is
+        # used again, and other workers need it
+        with suppress(AttributeError):  # glibc alone has it
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 @dataclass

@@ -193,3 +193,21 @@ def test_a_machine_that_joins_without_the_storage_is_named_and_does_nothing(job,
     sign.unlink()
     with pytest.raises(StorageError, match=f"{socket.gethostname()} does not see what the driver"):
         replace(job, sign=str(sign)).open_workshop(trains=False)
+
+
+def test_what_a_job_has_freed_goes_back_to_the_machine(plan, job, failing, monkeypatch):
+    """Blocks below the size that the C library maps by themselves, under one that stays."""
+    key, kept = plan.trials[0].key, []
+    monkeypatch.setattr(work.tune, "report", lambda result: None)
+
+    def resident():
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def run_trial(workshop, key):
+        blocks = [bytes(64 << 10) for _ in range(4096)]
+        kept.extend((bytes(64 << 10), resident()))
+        blocks.clear()
+
+    monkeypatch.setattr(Workshop, "run_trial", run_trial)
+    work.run_job({"plan": job.plan, "trial": key, "needs": Holds.WORKER.name}, job)
+    assert resident() < kept[1] - (100 << 20)
