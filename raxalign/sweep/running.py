@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import ray
 from ray import cloudpickle, tune
@@ -32,50 +32,10 @@ from raxalign.sweep import events
 from raxalign.sweep.cluster import Room, joined, require_daemons
 from raxalign.sweep.events import Hear, Over, Said
 from raxalign.sweep.job import Job
-from raxalign.sweep.order import Holds, Order, SweepJob
-from raxalign.sweep.work import GIVEN_UP, TRAINED_ONLY, Losses, run_job
+from raxalign.sweep.order import Holds, Order, Source, SweepJob, Whole
+from raxalign.sweep.work import Losses, run_job
 
 SLOW = 20.0  # seconds after which a job that no worker has begun is one that waits for a node
-
-
-class Source(Protocol):
-    """What a running sweep asks for trials.
-
-    It is asked in the driver's loop, between two events, so it must answer at once. A trial whose
-    evaluations are all in the ledger counts as cached and is not run; it is in `ended` of the next
-    question like the others.
-    """
-
-    @property
-    def exhausted(self) -> bool:
-        """Whether no trial will come any more. The sweep ends when this holds and nothing runs."""
-
-    def more(self, ended: Mapping[str, str | None], idle: int) -> Plan | None:
-        """Return trials to add to the sweep, as a plan that has their stages too, or None where
-        there are none at the moment. The question is repeated after each end of a trial, and at
-        least once per second while workers are idle.
-
-        Args:
-            ended: The trials that ended since the last question, by key: None where their results
-                are in the ledger, or else why they failed.
-            idle: The number of trials for which there are workers that have nothing to do. It is a
-                hint: what is added beyond it waits.
-        """
-
-
-@dataclass
-class Whole:
-    """All trials of one plan, at the first question."""
-
-    plan: Plan
-    exhausted: bool = field(default=False, init=False)
-
-    def more(self, ended: Mapping[str, str | None], idle: int) -> Plan | None:  # noqa: ARG002
-        """Return the plan once, and then nothing."""
-        if self.exhausted:
-            return None
-        self.exhausted = True
-        return self.plan
 
 
 def missing_stages(plan: Plan, pending: list[str], store: ArtifactStore, hear: Hear) -> list[str]:
@@ -186,7 +146,7 @@ class Sweep:
         self._starting[entry.key] = time.monotonic()
         return {
             "trial" if entry.is_trial else "stage": entry.key,
-            **({TRAINED_ONLY: True} if entry.key in self._trained else {}),
+            **({Job.TRAINED_ONLY: True} if entry.key in self._trained else {}),
             "plan": self._plans[entry.key][1],
             "needs": entry.needs.name,
             "trains": entry.needs is not Holds.CPUS,
@@ -197,7 +157,7 @@ class Sweep:
         key = _key_of(config)
         self.begun = True
         self._starting.pop(key, None)
-        if TRAINED_ONLY not in config:
+        if Job.TRAINED_ONLY not in config:
             self._hear(events.Began(self._all[key]))
 
     def ended(self, config: Mapping[str, Any], result: Mapping[str, Any]) -> None:
@@ -519,7 +479,7 @@ def _trial_name(trial: Any) -> str:
     config = trial.config
     if "stage" in config:
         return f"stage-{config['stage'][:16]}"
-    return f"{config['trial'][:16]}{'-evaluation' if TRAINED_ONLY in config else ''}"
+    return f"{config['trial'][:16]}{'-evaluation' if Job.TRAINED_ONLY in config else ''}"
 
 
 class _Ask(Searcher):  # type: ignore[misc]
@@ -588,7 +548,7 @@ class _Watch(tune.Callback):  # type: ignore[misc]
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002
         result = trial.last_result or {}
-        if result.get(TRAINED_ONLY):
+        if result.get(Job.TRAINED_ONLY):
             self._sweep.trained(trial.config)
             return
         key, error = trial.config.get("trial"), result.get("error")
@@ -604,11 +564,11 @@ class _Watch(tune.Callback):  # type: ignore[misc]
         """
         message = self._sweep.lost(_key_of(trial.config), _cause_of(trial))
         if message:
-            trial.config[GIVEN_UP] = message
+            trial.config[Losses.GIVEN_UP] = message
             trial.max_failures = trial.num_failures
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002
-        message = trial.config.get(GIVEN_UP)
+        message = trial.config.get(Losses.GIVEN_UP)
         if message is None:
             # Tune starts a job without limit. Only where a worker dies while it is given its next
             # job does it hear of this death twice, start the job, and drop it the second time.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Any
+from typing import Any, ClassVar
 
 import ray
 import ray.train
@@ -37,8 +37,6 @@ from raxalign.sweep.order import Holds
 from raxalign.train.group import lost_peer
 from raxalign.train.runtime import TOKENS, Pruned, Runtime
 
-GIVEN_UP = "given_up"  # in Tune's configuration of a trial: why it is not run once more
-TRAINED_ONLY = "trained"  # in a group's result, and in Tune's configuration of what is left of it
 _PATIENCE = 6 * 3600
 """Seconds that workers wait for the first one, which may wait for another grid."""
 Mark = tuple[int, int, int]
@@ -67,6 +65,9 @@ class Losses:
     between which it did not get further than it was before. What an earlier run left counts as
     progress once.
     """
+
+    GIVEN_UP: ClassVar = "given_up"
+    """In Tune's configuration of a trial: why it is not run once more."""
 
     job: Job
     plan: Plan
@@ -138,8 +139,8 @@ def _run_stage(config: dict[str, Any], job: Job) -> None:
     outbox = job.outbox(key)
     outbox.begin()
     try:
-        if GIVEN_UP in config:
-            raise ResourceError(config[GIVEN_UP])
+        if Losses.GIVEN_UP in config:
+            raise ResourceError(config[Losses.GIVEN_UP])
         workshop = job.open_workshop(report=outbox.report, trains=config["trains"])
         with _told(workshop, outbox):
             workshop.ensure(key)
@@ -236,7 +237,7 @@ def _where_pruned(job: Job, key: str) -> dict[str, str]:
 
 def _given_up(config: dict[str, Any], job: Job) -> str | None:
     """Return why the driver has given up a trial, and keep it; None where it has not."""
-    reason: str | None = config.get(GIVEN_UP)
+    reason: str | None = config.get(Losses.GIVEN_UP)
     if reason is not None:
         job.keep_failure(config["trial"], reason, "")
     return reason
@@ -250,7 +251,7 @@ def _run_group(config: dict[str, Any], job: Job) -> None:
     key = config["trial"]
     error = _given_up(config, job) or _run_groups(job, key)
     pruned = _where_pruned(job, key)
-    trained = {TRAINED_ONLY: True} if error is None and not pruned else {}
+    trained = {Job.TRAINED_ONLY: True} if error is None and not pruned else {}
     tune.report({"trial": key, "error": error or "", **pruned, **trained})
 
 

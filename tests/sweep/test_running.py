@@ -9,9 +9,8 @@ from raxalign.grid.plan import Plan
 from raxalign.sweep.cluster import Room
 from raxalign.sweep.events import Began
 from raxalign.sweep.job import Job, Outbox
-from raxalign.sweep.order import SweepJob
-from raxalign.sweep.running import Sweep, Whole, missing_stages
-from raxalign.sweep.work import TRAINED_ONLY
+from raxalign.sweep.order import SweepJob, Whole
+from raxalign.sweep.running import Sweep, missing_stages
 from tests.grids import small_plan
 
 
@@ -197,7 +196,7 @@ def test_the_next_group_trains_before_what_the_last_one_left_is_evaluated(
     sweep.trained(other)
     left = [sweep.take(), sweep.take()]
     assert [config["trial"] for config in left] == [one["trial"], other["trial"]]
-    assert all(config["needs"] == "WORKER" and config[TRAINED_ONLY] for config in left)
+    assert all(config["needs"] == "WORKER" and config[Job.TRAINED_ONLY] for config in left)
     for config in left:
         assert not sweep.over
         sweep.ended(config, {})
