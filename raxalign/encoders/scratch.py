@@ -30,7 +30,6 @@ from raxalign.lazy import np, torch
 from raxalign.options.params import LATER, Removed
 from raxalign.options.sources import DataPath, LocalFile, Source
 from raxalign.train.loop import fit
-from raxalign.train.objective import Step
 from raxalign.train.options import TrainSettings
 from raxalign.train.runtime import Runtime
 
