@@ -367,6 +367,10 @@ at = "grids/quickstart.yaml", "--storage", STORAGE
 for name in ("plan", "status", "results"):
     command(name, *at)
     looked(name, HEAVY | ARRAYS | COMPUTES)
+from raxalign.inspect.doctor import _has_driver
+if not _has_driver():
+    command("doctor", "--storage", STORAGE)
+    looked("doctor", HEAVY | ARRAYS)
 from raxalign import lazy
 pa = lazy.load("pyarrow")
 looked("a module that is to be imported when it is first used", ARRAYS)

@@ -116,6 +116,7 @@ def test_json_has_the_bytes_on_disk_and_what_was_not_kept(tmp_path):
     ("capability", "more"), [((7, 5), ""), ((9, 0), "; `run: {precision: bf16}` is faster there")]
 )
 def test_bf16_is_recommended_on_a_card_that_computes_in_it(monkeypatch, capability, more):
+    monkeypatch.setattr("raxalign.inspect.doctor._has_driver", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "a card")
