@@ -63,7 +63,7 @@ RUNS = (
     Run("pieces", "--pairs 10000 --rows 10000 --threads 2", 30),
     Run("word_pairs", "--sentences 50000", 30),
     Run("fast_align", "--sentences 5000 --no-error-rates", 20),
-    Run("tracking", "--trials 150 --path bare --path close", 35),
+    Run("tracking", "--trials 100 --path bare --path close", 30),
     Run("significance", "150", 15),
     Run("language_sample", "60", 5),
     Run("inline_trial", "16", 30),

@@ -75,7 +75,7 @@ def _fisher(correlations: Floats) -> Floats:
     return np.arctanh(np.clip(correlations, -0.999999, 0.999999))
 
 
-def _pearson(x: Sequence[float], y: Sequence[float]) -> float:
+def _pearson(x: Sequence[float] | Floats, y: Sequence[float] | Floats) -> float:
     return round(float(np.corrcoef(x, y)[0, 1]), 12)
 
 
