@@ -303,7 +303,8 @@ class Pretraining(MaskedLM[Rows]):
 
     def lay_out(self, rows: Rows, masks: Masks) -> Packed:
         """Some rows as the encoder reads them."""
-        return self.encoder.lay_out([masks.applied(rows)], self.window)
+        found: Packed = self.encoder.lay_out([masks.applied(rows)], self.window)
+        return found
 
 
 def new_bert(params: Scratch.Params, vocabulary: int) -> Any:

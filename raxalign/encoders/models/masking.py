@@ -176,7 +176,8 @@ class MaskedLM(HostSided[Masked, PredictedPieces | None], Generic[RowsT]):
 
     def lay_out(self, rows: Rows, masks: Masks) -> Packed:
         """Some rows as the encoder reads them, with their masks; the device has no part in it."""
-        return self.encoder.lay_out([masks.applied(rows)])
+        found: Packed = self.encoder.lay_out([masks.applied(rows)])
+        return found
 
     def host_batch(self, step: Step) -> Masked:
         """The rows of the global batch and its masks."""
