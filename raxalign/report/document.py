@@ -425,7 +425,7 @@ _GREEK = {sign: rf"$\{name}$" for sign, name in zip("αβγδηλμρστ", _LET
 _LETTERS = "À-ÖØ-öø-ĥĨ-ķĹ-ľŁ-ňŊ-ťŨ-ž"
 """The letters besides ASCII that every engine has in its own fonts."""
 _OTHER = rf"[^\x00-\x7f{_LETTERS}{''.join(sign for sign in _SIGNS if ord(sign) > 127)}]"
-_PIECE = re.compile(
+_PIECE = (  # compiled with the first text: tables of a terminal have no need of it
     rf"(?P<left>{RIGHT_TO_LEFT})"
     rf"|(?P<other>[^\W\d_]*(?=[^\W\d_]){_OTHER}(?:[^\W\d_]|{_OTHER})*|{_OTHER})"
     "|--|."
@@ -445,7 +445,7 @@ def tex(text: object, *, sentence: bool = False) -> str:
     line = " ".join(str(text).split())
     leftward = sentence and runs_left(line)
     parts = reversed(re.split(f"({RIGHT_TO_LEFT})", line)) if leftward else [line]
-    return "".join(_piece(found) for part in parts for found in _PIECE.finditer(part))
+    return "".join(_piece(found) for part in parts for found in re.finditer(_PIECE, part))
 
 
 def _piece(found: re.Match[str]) -> str:
