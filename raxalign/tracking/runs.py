@@ -48,7 +48,7 @@ def experiment_tags(board: Scoreboard) -> dict[str, str]:
     """Return the tags of an experiment: that it is one of model training and, where there are
     values, the main metric, and views of its comparisons, its cells and its trials.
     """
-    tags = {"mlflow.experimentKind": "custom_model_development"}
+    tags = dict(Page.KIND)
     if not (metrics := main_metrics(board)):
         return tags
     shown = _Shown(board)
