@@ -85,6 +85,10 @@ def test_the_verdict_of_a_comparison_is_that_of_the_reports_table(board, runs):
         assert said == words.get(row["verdict"], "not significant")
         assert f"xnli, {row['sentences']} sentence pairs: {100 * row['value']:.1f} [" in change.note
     assert change.tags["verdict_xnli"] == change.tags["verdict_xnli_100"]
+    for size in (50, 100):
+        shown = change.tags[f"{size} pairs"]
+        assert shown.endswith(f" % {change.tags[f'verdict_{size}']}")
+        assert f"retrieval, {size} sentence pairs: {shown.split()[0]} " in change.note
     assert runs["de: none"][1].tags["verdict"] == "baseline"
 
 
@@ -118,6 +122,8 @@ def test_views_have_the_axes_of_the_grid_in_its_order_and_none_that_is_idle(boar
     assert [chart["type"] for chart in charts] == ["LINE"] * len(charts)
     drawn = {(chart["xAxisScaleType"], chart["lineSmoothness"]) for chart in charts}
     assert drawn == {("log", 0)}, "what is smoothed is not what was measured"
+    columns = views["languages"]["selectedColumns"]
+    assert columns[3:5] == ["tags.`50 pairs`", "tags.`100 pairs`"], "each size on the first screen"
     names = [chart["metricKey"] for chart in charts]
     langs = ("avg", "de-en", "fr-en")
     assert names == [*(f"retrieval/{n}/{WORDS}" for n in langs), "xnli/avg_zero_shot/accuracy"]
