@@ -78,21 +78,17 @@ class _Named(TyperArgument):
 
     def get_usage_pieces(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
         """Return the name as the line of usage has it."""
-        return [
-            piece.translate({ord(c): None for c in "{}"}) for piece in super().get_usage_pieces(ctx)
-        ]
+        return [re.sub("[{}]", "", piece) for piece in super().get_usage_pieces(ctx)]
 
 
 class OneGrid(TyperCommand):
     """A command that says what to do instead where it is given a second grid file."""
 
     def get_params(self, ctx: typer.Context) -> list[Any]:  # type: ignore[override]
-        """Return what it takes."""
-        found = super().get_params(ctx)
-        for parameter in found:
-            if isinstance(parameter, TyperArgument):
-                parameter.__class__ = _Named  # typer makes arguments of one class alone
-        return found
+        """Return its parameters."""
+        for argument in (own for own in self.params if isinstance(own, TyperArgument)):
+            argument.__class__ = _Named  # typer makes arguments of one class alone
+        return super().get_params(ctx)
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
         """Parse the arguments; those that are left over are refused."""

@@ -191,9 +191,8 @@ def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | 
 def _curves(
     job: Job, key: str, rank: int, outbox: Outbox
 ) -> Iterator[tuple[Spool, Callable[[Mapping[str, float], int], None]]]:
-    """Keep the curves of a trial, samples of the machine of its first worker, and in the end the
-    hours for which this worker held GPUs. Yields what receives metrics too. The speed of a training
-    is shown only, since it is not a result.
+    """Keep the curves of a trial, what its first worker uses, and in the end the hours for which
+    this worker held GPUs. Yields what receives metrics too. The speed of a training is shown only.
     """
     spool, begun, machine = Spool(job.storage, key), time.monotonic(), _Machine(job)
 
@@ -223,9 +222,8 @@ class _Machine:
         self._job, self._wall, self._busy = job, time.monotonic(), time.process_time()
 
     def sample(self) -> dict[str, float]:
-        """Return the load of the trial's cores since the last sample, the memory of this process,
-        and where it has a GPU that GPU's memory and, with nvidia-ml-py, its load; nothing where the
-        last sample is a short while ago.
+        """Return the load of the trial's cores since the last sample, the memory of the process and
+        of its GPU and, with nvidia-ml-py, the GPU's load; nothing shortly after the last sample.
         """
         wall, busy = time.monotonic(), time.process_time()
         if wall - self._wall < self.EVERY:

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, ClassVar
 from urllib.parse import unquote, urlparse
 
@@ -231,9 +230,8 @@ class Target:
         found = client.get_experiment_by_name(name)
         if found is None:
             try:
-                return Page(
-                    client, str(client.create_experiment(name, place, Page.KIND)), Page.KIND
-                )
+                made = client.create_experiment(name, place, Page.KIND)
+                return Page(client, str(made), Page.KIND)
             except MlflowException:
                 found = client.get_experiment_by_name(name)  # another driver may have made it
                 if found is None:
@@ -302,15 +300,11 @@ class Page:
     """How the tags of views begin, before their keys."""
     LIST: ClassVar = f"#/experiments?{_WORKFLOW}"
     """The address of all experiments on a server."""
-    KIND: ClassVar = MappingProxyType({"mlflow.experimentKind": "custom_model_development"})
+    KIND: ClassVar = {"mlflow.experimentKind": "custom_model_development"}
     """The tag of an experiment of model training."""
 
     def __init__(
-        self,
-        client: Any,
-        experiment: str,
-        tags: Mapping[str, str] = MappingProxyType({}),
-        view: str = LANGUAGES,
+        self, client: Any, experiment: str, tags: Mapping[str, str], view: str = LANGUAGES
     ) -> None:
         self.experiment = experiment
         self._client, self._tags, self._view = client, dict(tags), view

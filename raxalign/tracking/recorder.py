@@ -456,13 +456,10 @@ class Recorder:
         return found or self._runs.make(wanted, above, course.begun)
 
     def _above(self, trial: Trial) -> str:
-        """Return the id of the run that a trial's is folded below: that of its cell, which is made
-        where there is none, or that of the grid.
-        """
-        if (wanted := self._of.cell_of(trial)) is None:
-            return self._grid().id
-        cell = self._runs.find(wanted)
-        return (cell or self._runs.make(wanted)).id
+        """Return the id of the run that a trial's is folded below: that of its cell or the grid."""
+        wanted = self._of.cell_of(trial)
+        above = wanted and (self._runs.find(wanted) or self._runs.make(wanted))
+        return (above or self._grid()).id
 
     def _tell_others(self, known: Mapping[str, Sequence[RunState]]) -> None:
         """Warn where the experiment has runs of other values under the names of this grid's."""

@@ -213,9 +213,8 @@ class _Shown:
 
     def _at(self, cell: Cell, name: Name) -> str:
         """A value and what tests say of it: ``17.1 % better``."""
-        unit = self.board.unit(name[0], name[2])
-        value = [unit.show(cell.values[name].mean), unit.sign, self.board.verdict(cell, name)]
-        return " ".join(filter(None, value))
+        unit, verdict = self.board.unit(name[0], name[2]), self.board.verdict(cell, name)
+        return " ".join(f"{unit.show(cell.values[name].mean)} {unit.sign} {verdict}".split())
 
     def views(self) -> dict[str, str]:
         """The views, by their keys."""
