@@ -389,7 +389,8 @@ def _environment(*, angles: bool = False) -> Environment:
     )
     environment.globals |= {"marks": MARKS, "signs": SIGNS}
     environment.globals |= {"one_by_one": ONE_BY_ONE, "undeclared": UNDECLARED}
-    filters = (tex, letters, breakable, directed, isolated, classes, kept, fenced, capitalized)
+    pages = (breakable, directed, isolated, prose, classes, kept)
+    filters = (tex, letters, *pages, fenced, capitalized)
     environment.filters |= {"md": markdown, **{made.__name__: made for made in filters}}
     return environment
 
@@ -479,6 +480,18 @@ def isolated(text: object) -> Markup:
     """
     parts = re.split(f"({RIGHT_TO_LEFT})", str(text))
     parts[1::2] = map(Markup("<bdi>{}</bdi>").format, parts[1::2])
+    return Markup().join(parts)
+
+
+def prose(text: object) -> Markup:
+    """Return sentences of a page, in which the text between backticks is code.
+
+    >>> str(prose("`raxalign ui` opens <b>"))
+    '<code>raxalign ui</code> opens &lt;b&gt;'
+    """
+    parts: list[str] = re.split(r"`([^`]+)`", str(text))
+    parts[1::2] = map(Markup("<code>{}</code>").format, parts[1::2])
+    parts[::2] = map(isolated, parts[::2])
     return Markup().join(parts)
 
 

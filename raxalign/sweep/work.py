@@ -5,12 +5,14 @@ a group of workers, which a driver starts with Ray Train. Torch is loaded where 
 from __future__ import annotations
 
 import ctypes
+import os
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
+from pathlib import Path
 from typing import Any, ClassVar
 
 import ray
@@ -197,23 +199,56 @@ def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | 
 def _curves(
     job: Job, key: str, rank: int, outbox: Outbox
 ) -> Iterator[tuple[Spool, Callable[[Mapping[str, float], int], None]]]:
-    """Keep the curves of a trial, and in the end the hours for which this worker held GPUs. Yields
-    what receives metrics too. The speed of a training is shown only, since it is not a result.
+    """Keep the curves of a trial, what its first worker uses, and in the end the hours for which
+    this worker held GPUs. Yields what receives metrics too. The speed of a training is shown only.
     """
-    spool, begun = Spool(job.storage, key), time.monotonic()
+    spool, begun, machine = Spool(job.storage, key), time.monotonic(), _Machine(job)
 
     def report(metrics: Mapping[str, float], step: int) -> None:
         spool.report({n: v for n, v in metrics.items() if not n.endswith(TOKENS)}, step)
         if rank == 0:
             outbox.report(metrics, step)
+            spool.report(machine.sample(), int(time.time()))
 
     try:
         yield spool, report
     finally:
+        if rank == 0:
+            spool.report(machine.sample(), int(time.time()))
         if job.gpus:
             hours = job.gpus * (time.monotonic() - begun) / 3600
             spool.report({f"{Spool.GPU_HOURS}/{rank}": hours}, int(time.time()))
         spool.flush()
+
+
+class _Machine:
+    """What this process uses while a trial runs, by MLflow's names; nothing of it is a result."""
+
+    EVERY = 10.0  # seconds between two samples, at least
+
+    def __init__(self, job: Job) -> None:
+        self._job, self._wall, self._busy = job, time.monotonic(), time.process_time()
+
+    def sample(self) -> dict[str, float]:
+        """Return the load of the trial's cores since the last sample, the memory of the process and
+        of its GPU and, with nvidia-ml-py, the GPU's load; nothing shortly after the last sample.
+        """
+        wall, busy = time.monotonic(), time.process_time()
+        if wall - self._wall < self.EVERY:
+            return {}
+        cores = (busy - self._busy) / (wall - self._wall) / self._job.threads
+        self._wall, self._busy, found = wall, busy, {"cpu_utilization_percentage": 100 * cores}
+        with suppress(OSError):  # on systems without /proc
+            pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+            found["process_memory_megabytes"] = pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+        if self._job.gpus:
+            import torch
+
+            with suppress(Exception):  # no GPU after all, or no NVML: a sample stops no training
+                free, whole = torch.cuda.mem_get_info()
+                found["gpu_0_memory_usage_megabytes"] = (whole - free) / 1e6
+                found["gpu_0_utilization_percentage"] = float(torch.cuda.utilization())
+        return {Spool.SYSTEM + name: value for name, value in found.items()}
 
 
 def _kept(job: Job, key: str, error: Exception, world_size: int) -> str:
