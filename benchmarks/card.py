@@ -36,7 +36,7 @@ from benchmarks.sentences import random_bert, write_pairs
 from benchmarks.steps import finetune, measure
 from benchmarks.table import Row, at_least, at_most, show
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.similarity import nearest_neighbors
+from raxalign.similarity.neighbors import nearest_neighbors
 
 VARIANTS = ("plain", "compiled")
 NO_CARD = "no card was there: all numbers are those of the CPU and say nothing about a card"

@@ -26,7 +26,7 @@ import torch
 
 from benchmarks.references import plain_way
 from benchmarks.table import Row, at_most, clock_of, in_turn, named, show, spread
-from raxalign.similarity import nearest_neighbors
+from raxalign.similarity.neighbors import nearest_neighbors
 
 PRODUCTS, ALIKE, PLAIN, MEMORY = 1.6, 1.62, 0.4, 512
 

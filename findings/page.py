@@ -25,9 +25,9 @@ HEAD = f"""# Findings
 
 What papers say of alignment, asked again on real text of a published encoder:
 multilingual-e5-small (Wang et al. 2024; 12 layers of 384, 100 languages), its weights rounded to 4
-bits, with the subword tokens that the texts use. It is a retrieval encoder that has been aligned by
-its training, which none of these papers' encoders had been; how it compares with its published
-figures is on [a page of its own](published-encoder.md).
+bits and its products computed in bf16, with the subword tokens that the texts use. It is a
+retrieval encoder that has been aligned by its training, which none of these papers' encoders had
+been; how it compares with its published figures is on [a page of its own](published-encoder.md).
 
 The tables are made by `python -m findings` from the results of the grids in `findings/`, none of
 them by hand. Claims and seeds stand in those grids, and the lock file next to each says when a

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from raxalign.pairing.aligners.base import WordAligner
     from raxalign.report.sections.base import Section
     from raxalign.search.words import confirmed
-    from raxalign.similarity import nearest_neighbors
+    from raxalign.similarity.neighbors import nearest_neighbors
     from raxalign.tasks.base import Outcome, Task, TaskNeeds
 
 _PLACES = {
@@ -75,7 +75,7 @@ _PLACES = {
     **dict.fromkeys(("Outcome", "Task", "TaskNeeds"), "raxalign.tasks.base"),
     "confirmed": "raxalign.search.words",
     "WordAligner": "raxalign.pairing.aligners.base",
-    "nearest_neighbors": "raxalign.similarity",
+    "nearest_neighbors": "raxalign.similarity.neighbors",
 }
 _RENAMED = {
     "Params": ("raxalign.options.params", "BaseParams"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import re
@@ -9,6 +10,7 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
 from functools import cache, wraps
+from importlib import import_module
 from itertools import repeat
 from numbers import Integral, Real
 from pathlib import Path
@@ -137,16 +139,32 @@ def _misfit(value: Any, promised: Any, told: str, at: str = "") -> str:
 
 @cache
 def _type_of(text: Any, module: str) -> Any:
-    """Return the type of an annotation in a module of the package; `Any` where it has a name that
-    type checkers alone know.
+    """Return the type of an annotation in a module of the package, also where it has names that are
+    imported for type checkers alone or within functions; `Any` where it has one that is not there.
     """
     if str(text).startswith("ClassVar"):
         text = str(text).removeprefix("ClassVar").removeprefix("[").removesuffix("]") or "object"
     holder: Any = SimpleNamespace(__annotations__={"it": text})
-    try:
-        return get_type_hints(holder, vars(sys.modules[module]))["it"]
-    except (NameError, TypeError):  # TypeError: such a name in quotes, `| None`
-        return Any
+    known = dict(vars(sys.modules[module]))
+    while True:
+        try:
+            return get_type_hints(holder, known)["it"]
+        except NameError as error:
+            if (found := _imported_later(module, str(error.name))) is None:
+                return Any
+            known[str(error.name)] = found
+        except TypeError:  # such a name in quotes, `| None`
+            return Any
+
+
+def _imported_later(module: str, name: str) -> Any:
+    """Return what a module imports under a name for type checkers alone, or within functions; None
+    where it does not.
+    """
+    for node in ast.walk(ast.parse(inspect.getsource(sys.modules[module]))):
+        if isinstance(node, ast.ImportFrom) and name in [alias.name for alias in node.names]:
+            return getattr(import_module(str(node.module)), name, None)
+    return None
 
 
 def _parts(value: Any, kind: Any, inner: Sequence[Any]) -> Iterator[tuple[str, Any, Any]]:

@@ -54,6 +54,12 @@ HEAVY = {"torch._C", "transformers.utils", "datasets.features", "ray._raylet", "
 HEAVY |= {"sklearn.base", "scipy._lib", "mteb.abstasks"}
 # a lazily loaded module is there by its name: its compiled part shows whether it was loaded
 ARRAYS = {"numpy._core._multiarray_umath", "pyarrow.lib", "langcodes.data_dicts"}
+# what computes, of which a plan needs nothing: it reads what kinds declare
+COMPUTES = {"stages", "losses", "train.loop", "train.checkpoint", "similarity.neighbors"}
+COMPUTES |= {f"encoders.models.{name}" for name in ("masking", "pieces", "rows", "static")}
+COMPUTES |= {"methods.families.rows", "methods.families.word_vectors", "pairing.build"}
+COMPUTES |= {"pairing.links", "pairing.words", "tasks.transfer.rows", "tasks.vectors.pairs"}
+COMPUTES = {f"raxalign.{name}" for name in COMPUTES}
 FILES = sorted(PACKAGE.rglob("*.py"))
 PAGE = PACKAGE.parent / "docs" / "explanation" / "architecture.md"
 PLUGINS = ("corpora", "pairing/aligners", "encoders", "methods", "tasks", "metrics")
@@ -360,7 +366,11 @@ looked("raxalign.cli", HEAVY)
 at = "grids/quickstart.yaml", "--storage", STORAGE
 for name in ("plan", "status", "results"):
     command(name, *at)
-    looked(name, HEAVY | ARRAYS)
+    looked(name, HEAVY | ARRAYS | COMPUTES)
+from raxalign.inspect.doctor import _has_driver
+if not _has_driver():
+    command("doctor", "--storage", STORAGE)
+    looked("doctor", HEAVY | ARRAYS)
 from raxalign import lazy
 pa = lazy.load("pyarrow")
 looked("a module that is to be imported when it is first used", ARRAYS)
@@ -386,11 +396,13 @@ for folder in FOLDERS:
 
 def test_looking_starts_nothing_heavy(tmp_path):
     """`plan`, `status` and `results` of a small grid load no arrays, tables or list of all
-    languages either.
+    languages either, and no code of the package that computes.
     """
+    assert set(MODULES) >= COMPUTES
     public = "plan run results compare word_pairs align evaluate Opened Method Task Corpus Encoder"
     public += " WordAligner Section Params nearest_neighbors"
-    given = f"HEAVY, ARRAYS, PUBLIC = {HEAVY!r}, {ARRAYS!r}, {public!r}\n"
+    given = f"HEAVY, ARRAYS, COMPUTES = {HEAVY!r}, {ARRAYS!r}, {COMPUTES!r}\n"
+    given += f"PUBLIC = {public!r}\n"
     given += f"STORAGE = {str(tmp_path)!r}\n"
     run = [sys.executable, "-c", given + LOOKS]
     done = subprocess.run(run, capture_output=True, text=True, cwd=PACKAGE.parent)

@@ -64,6 +64,16 @@ def test_help_cuts_no_summary_and_no_option_in_80_columns(monkeypatch):
             assert {*option.opts[option.param_type_name == "argument" :]} <= {*words}, name
 
 
+@pytest.mark.parametrize(
+    ("command", "usage", "named"),
+    [("grid", "FILE", "FILE"), ("init", "[NAME] [PLUGIN]", "PLUGIN"), ("gc", "FILE...", "FILE")],
+)
+def test_help_shows_arguments_by_their_names_as_the_usage_does(command, usage, named):
+    text = CliRunner().invoke(app, [command, "--help"]).output
+    assert text.splitlines()[0].endswith(f" {command} [OPTIONS] {usage}")
+    assert re.search(rf"^  {named} +[A-Z]", text.partition("Arguments:")[2], re.MULTILINE)
+
+
 COMPLETIONS = {
     "bash": {"COMP_WORDS": "raxalign pl", "COMP_CWORD": "1"},
     "zsh": {"_TYPER_COMPLETE_ARGS": "raxalign pl"},

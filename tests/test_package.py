@@ -35,7 +35,7 @@ def test_an_index_shows_the_readme_without_links_to_files_that_it_does_not_have(
     text = str(shown.get_payload())
     assert shown["Description-Content-Type"] == "text/markdown"
     assert "# raxalign" in text
-    assert "writes one HTML page\n(the tutorial)." in text
+    assert "as one HTML page (tutorial)." in text
     assert re.findall(r"\]\((?!https?:)[^)]*\)", text) == []
     assert "Keywords" in shown
 

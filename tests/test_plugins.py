@@ -10,11 +10,13 @@ import pytest
 
 from raxalign import catalog as catalog_module
 from raxalign.catalog import PluginFault, PluginFile, UnknownKind, catalog
-from raxalign.errors import GridError, RaxalignError
+from raxalign.errors import DataError, GridError, RaxalignError
 from raxalign.grid.file import load
 from raxalign.grid.load import open_grid
 from raxalign.grid.plan import Plan
 from raxalign.grid.stored import StoredPlans
+from raxalign.pairing.aligners.base import WordAligner
+from raxalign.promises import broken_promise
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import Job
 from raxalign.sweep.work import attempt
@@ -289,6 +291,18 @@ def test_what_a_plug_in_must_not_return_or_raise_is_a_fault_of_its_file(
         )
 
     assert f"{tmp_path}/my_method.py{message}" in str(told())
+
+
+def test_a_promised_type_that_type_checkers_alone_import_is_looked_at_too():
+    class Outside(WordAligner):
+        VERSION = 1
+
+        def align(self, src, tgt, inputs):
+            return [], []
+
+    assert broken_promise(Outside) is None
+    with pytest.raises(DataError, match=r"align returned a tuple, whose \[0\] is a list, not"):
+        Outside(Outside.Params()).align([], [], None)
 
 
 def test_an_error_of_the_package_itself_is_not_blamed_on_a_plug_in():

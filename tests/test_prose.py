@@ -117,7 +117,7 @@ OLD_WORDS = {  # the word of the field, and what was written for it
     "subword token": r"\bpieces?\b(?! \||:)",  # not as a value in a table, nor in the path of a key
     "training run": r"\btrainings\b",
     "stale map": r"\boutdated readouts?\b",
-    "generalising to new languages": r"\blanguages like\b",
+    "generalising to new languages": r"\b(?:languages like|[Ll]ike these)\b",
     "identically spelt pairs": r"\bpairs of one (?:form|spelling)\b",
     "configuration": r"\b(?:all|best|chosen|equal|excluded|merged|several|suggested) points?\b"
     r"(?! of percent)|\bpoints? (?:of (?:the|a) (?:grid|study|search)|that (?:dev|it|a search) ch)",

@@ -9,6 +9,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
+from copy import copy
 from typing import Annotated
 
 import typer
@@ -83,6 +84,16 @@ def _filled(arguments: list[str]) -> list[str]:
     ]
 
 
+def _of(arguments: list[str]) -> typer.Typer:
+    """Return the program with the one command that is asked for, where it is named first: the
+    options of all others take a while to prepare.
+    """
+    program = copy(app)
+    every = app.registered_commands
+    program.registered_commands = [c for c in every if c.name in arguments[:1]] or every
+    return program
+
+
 def main() -> None:
     """Run a command: errors become one message and an exit code (0 done, 1 some trials failed, 2
     wrong usage or input, 130 interrupted).
@@ -102,7 +113,7 @@ def main() -> None:
             gc.set_threshold(_RARELY)
             # pydantic looks through every installed package for plug-ins of its own: a tenth of all
             os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-        app(arguments, prog_name="raxalign")
+        _of(arguments)(arguments, prog_name="raxalign")
     except KeyboardInterrupt:
         tell("interrupted")
         sys.exit(130)

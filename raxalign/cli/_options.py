@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import typer
 from typer import Argument, Option
-from typer.core import TyperCommand
+from typer.core import TyperArgument, TyperCommand
 from typer.models import OptionInfo
 
 from raxalign.printing import printable
@@ -70,8 +70,25 @@ _ONE = (
 Equivalence = Annotated[float | None, Option(min=0.0, metavar="D", help=_EQUIVALENCE)]
 
 
+class _Named(TyperArgument):
+    """An argument that help shows by its name, without braces and without its Python type."""
+
+    def display_type_rich(self, ctx: typer.Context) -> None:  # type: ignore[override]
+        """Return no type."""
+
+    def get_usage_pieces(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
+        """Return the name as the line of usage has it."""
+        return [re.sub("[{}]", "", piece) for piece in super().get_usage_pieces(ctx)]
+
+
 class OneGrid(TyperCommand):
     """A command that says what to do instead where it is given a second grid file."""
+
+    def get_params(self, ctx: typer.Context) -> list[Any]:  # type: ignore[override]
+        """Return its parameters."""
+        for argument in (own for own in self.params if isinstance(own, TyperArgument)):
+            argument.__class__ = _Named  # typer makes arguments of one class alone
+        return super().get_params(ctx)
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
         """Parse the arguments; those that are left over are refused."""
@@ -109,8 +126,8 @@ def described(command: Callable[..., None]) -> Callable[..., None]:
         if not needed and isinstance(value, str) and len("|".join(leaves)) > _ROOM:
             info.help = f"{(info.help or '').removesuffix('.')}: {', '.join(leaves)}."
             info.metavar = "NAME"
-        if isinstance(info, OptionInfo) and info.metavar is None:
-            info.metavar = _VALUES.get(value)
+        if info.metavar is None:
+            info.metavar = _VALUES.get(value) if isinstance(info, OptionInfo) else name.upper()
         hints[name] = Annotated[kind, info]
     command.__doc__, command.__annotations__ = text, hints
     return command

@@ -64,7 +64,6 @@ def results(
         keys: One line per trial instead: its key, which `show` and `export` take.
     """
     from raxalign.grid.load import open_grid
-    from raxalign.inspect.status import Status
     from raxalign.report.tables import Selection
     from raxalign.values.results import remarks
 
@@ -92,6 +91,8 @@ def results(
         print_out("\n".join(SearchReport(opened.plan, opened.storage).best_lines(list(rows))))
         return
     if keys:
+        from raxalign.inspect.status import Status
+
         print_out("\n".join(Status.trial_lines(opened.plan, opened.storage.ledger)))
         return
     rest: opt.Format = "table" if format == "latex" or format == "markdown" else format

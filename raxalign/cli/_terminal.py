@@ -26,9 +26,11 @@ _NARROWEST = 40  # columns for which tables are made; a terminal that has fewer 
 
 def with_confirmed(opened: Opened, seeds: int | None) -> Opened:
     """Return a grid as it is, or what it chose with fresh seeds (`--confirm`)."""
+    if seeds is None:
+        return opened
     from raxalign.search.words import confirmed
 
-    return opened if seeds is None else confirmed(opened, seeds)
+    return confirmed(opened, seeds)
 
 
 def again(command: str, *files: Path, storage: str | None, confirm: int | None = None) -> str:

@@ -14,7 +14,7 @@ from raxalign.corpora.text.words import in_text
 from raxalign.encoders.base import EncoderInputs, EncoderKind
 from raxalign.encoders.models.folder import Footprint, footprint_of
 from raxalign.encoders.models.loading import save_model
-from raxalign.encoders.models.masking import MaskedWords, Masks
+from raxalign.encoders.models.masking import MaskedLM, Masks
 from raxalign.encoders.models.pieces import Pieces
 from raxalign.encoders.models.rows import Packed, Rows
 from raxalign.encoders.models.sentence_config import SentenceConfig
@@ -30,7 +30,6 @@ from raxalign.lazy import np, torch
 from raxalign.options.params import LATER, Removed
 from raxalign.options.sources import DataPath, LocalFile, Source
 from raxalign.train.loop import fit
-from raxalign.train.objective import Step
 from raxalign.train.options import TrainSettings
 from raxalign.train.runtime import Runtime
 
@@ -295,16 +294,12 @@ def train_settings(params: Scratch.Params, rows: Rows) -> TrainSettings:
     )
 
 
-class Pretraining(MaskedWords):
+class Pretraining(MaskedLM[Rows]):
     """Predicts the masked pieces of packed rows, each of which sees only itself."""
 
     def __init__(self, encoder: TransformerEncoder, rows: Rows, params: Scratch.Params) -> None:
-        super().__init__(encoder, _MASK_SHARE)
-        self.all_rows, self.window = rows, params.window
-
-    def batch(self, step: Step) -> Rows:
-        """The rows of the global batch."""
-        return self.all_rows.take(step.rows)
+        super().__init__(encoder, rows, lambda rows, step: rows.take(step.rows), _MASK_SHARE)
+        self.window = params.window
 
     def lay_out(self, rows: Rows, masks: Masks) -> Packed:
         """Some rows as the encoder reads them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from ctypes import CDLL
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +14,7 @@ from raxalign.errors import RaxalignError
 from raxalign.extras import EXTRAS
 from raxalign.lazy import torch
 from raxalign.printing import are, counted
+from raxalign.provenance import machine
 from raxalign.store.storage import Storage
 from raxalign.version import VERSION
 
@@ -55,13 +57,24 @@ def examine(
 def _devices() -> str:
     if find_spec("torch") is None:
         return "absent   torch, so no device"
-    if not torch.cuda.is_available():
-        return f"device   cpu ({counted(torch.get_num_threads(), 'thread')}); no CUDA device"
+    if not _has_driver() or not torch.cuda.is_available():
+        return f"device   cpu ({machine('cpu')}); no CUDA device"
     from raxalign.train.devices import has_fast_products
 
     names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     faster = "; `run: {precision: bf16}` is faster there" if has_fast_products() else ""
     return f"device   {', '.join(names)}{faster}"
+
+
+def _has_driver() -> bool:
+    """Return whether there is a GPU's driver. Without one torch, which takes a second to load,
+    finds no device.
+    """
+    try:
+        CDLL("libcuda.so.1")
+    except OSError:
+        return Path("/dev/kfd").exists()  # AMD's
+    return True
 
 
 def _storage(storage: Storage) -> Iterator[str]:

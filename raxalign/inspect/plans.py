@@ -20,7 +20,6 @@ from raxalign.grid.trial import Trial
 from raxalign.options.run import Keep, RunConfig
 from raxalign.printing import counted
 from raxalign.search.words import SearchReport
-from raxalign.stages import Workshop
 from raxalign.store.storage import Storage, Tombstone
 from raxalign.values.retention import below, made_again, weights_of
 
@@ -47,7 +46,7 @@ class Stock:
         sizes = {key: manifest.size for key, manifest in manifests.items()}
         sizes |= {key: records[key].manifest.size for key in gone}
         sizes |= {key: size for key, size in storage.ledger.sizes().items() if key in there}
-        found = (manifest.notes.get(Workshop.GPU_BYTES) for manifest in manifests.values())
+        found = (manifest.notes.get(storage.artifacts.GPU_BYTES) for manifest in manifests.values())
         took = max((size for size in found if isinstance(size, int)), default=0)
         return cls(there, frozenset(manifests), frozenset(gone), sizes, took, records)
 

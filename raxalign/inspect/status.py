@@ -10,7 +10,6 @@ from raxalign.grid.load import Opened
 from raxalign.grid.plan import Plan
 from raxalign.grid.trial import Trial
 from raxalign.printing import counted
-from raxalign.search.words import SearchReport
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
 
@@ -93,7 +92,11 @@ class Status:
     def told(cls, opened: Opened) -> tuple[str, Status]:
         """Return the state of a grid in words, with its searches, and in numbers."""
         found = cls.of(opened.plan, opened.storage.ledger)
-        lines = [found.text(opened.plan), *SearchReport(opened.plan, opened.storage).status_lines()]
+        lines = [found.text(opened.plan)]
+        if opened.plan.studies:
+            from raxalign.search.words import SearchReport
+
+            lines += SearchReport(opened.plan, opened.storage).status_lines()
         lines += filter(None, [opened.looks()[0]])
         if len(opened.plan.trials) <= _LISTED:
             lines += cls.trial_lines(opened.plan, opened.storage.ledger)

@@ -5,24 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self, final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, final
 
 from pydantic import Field
 
 from raxalign.arrays import offsets_of
-from raxalign.encoders.models.rows import Packed
 from raxalign.encoders.models.trained_weights import frozen_copy
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import Layers, Pooling, Spans, parse_layers
 from raxalign.lazy import np, torch
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.families import wording
-from raxalign.methods.families.rows import Bitexts, real_gap
 from raxalign.methods.families.trained import TrainedMethod
 from raxalign.options.params import LATER, Removed
 from raxalign.train.devices import on_device
 from raxalign.train.objective import HostSided, Step
 from raxalign.train.options import NO_OPTION, Epochs, LearningRate, RateSchedule, Warmup
+
+if TYPE_CHECKING:
+    from raxalign.encoders.models.rows import Packed
+    from raxalign.methods.families.rows import Bitexts
 
 Norm = Literal["squared", "plain"]
 Reduction = Literal["sum", "mean"]
@@ -49,7 +51,7 @@ _PROFILES = {
 
 
 @final
-class Finetune(TrainedMethod[Bitexts]):
+class Finetune(TrainedMethod["Bitexts"]):
     """Train the encoder so that linked words have the same vector, while the vectors of one side
     stay near those of the start.
 
@@ -148,6 +150,8 @@ class Finetune(TrainedMethod[Bitexts]):
         self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
     ) -> Bitexts:
         """Return the word pairs of all languages."""
+        from raxalign.methods.families.rows import Bitexts
+
         return Bitexts.read_linked(encoder, folders, inputs.pivot, self.params.max_length)
 
     def n_rows(self, rows: Bitexts) -> int:
@@ -193,6 +197,8 @@ def _distance(left_NLH: torch.Tensor, right_NLH: torch.Tensor, norm: Norm) -> to
     """(N,), summed over layers. The plain distance of equal vectors has gradient 0, and so have
     vectors that differ by rounding alone.
     """
+    from raxalign.methods.families.rows import real_gap
+
     gap_NLH = real_gap(left_NLH, right_NLH)
     if norm == "squared":
         return gap_NLH.pow(2).sum(dim=-1).sum(dim=-1)

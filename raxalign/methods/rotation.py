@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar, final
+from typing import TYPE_CHECKING, ClassVar, final
 
 from raxalign.encoders.models.transforms import Affine
 from raxalign.methods.base import Effect, MethodInputs
 from raxalign.methods.families.readouts import WordMapMethod
-from raxalign.methods.families.word_vectors import WordReading
 from raxalign.options.params import Removed
+
+if TYPE_CHECKING:
+    from raxalign.methods.families.word_vectors import WordReading
 
 
 @final

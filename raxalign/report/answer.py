@@ -300,8 +300,8 @@ class _Answer:
         better, worse = sum(len(t.better) for t in tallies), sum(len(t.worse) for t in tallies)
         every = sum(len(t.languages) for t in tallies)
         yield (
-            f"At the other {_number(len(tables))} tasks it is significantly better in {better} and"
-            f" worse in {worse} of {every} comparisons."
+            f"At the other {_number(len(tables))} tasks it is significantly better in"
+            f" {better or 'none'} and worse in {worse or 'none'} of {every} comparisons."
         )
         apart = [f"{self._who(c, '')} at {t[0]}" for t, (c, _) in best.items() if c is not system]
         if apart:

@@ -389,7 +389,8 @@ def _environment(*, angles: bool = False) -> Environment:
     )
     environment.globals |= {"marks": MARKS, "signs": SIGNS}
     environment.globals |= {"one_by_one": ONE_BY_ONE, "undeclared": UNDECLARED}
-    filters = (tex, letters, breakable, directed, isolated, classes, kept, fenced, capitalized)
+    pages = (breakable, directed, isolated, prose, classes, kept)
+    filters = (tex, letters, *pages, fenced, capitalized)
     environment.filters |= {"md": markdown, **{made.__name__: made for made in filters}}
     return environment
 
@@ -425,7 +426,7 @@ _GREEK = {sign: rf"$\{name}$" for sign, name in zip("αβγδηλμρστ", _LET
 _LETTERS = "À-ÖØ-öø-ĥĨ-ķĹ-ľŁ-ňŊ-ťŨ-ž"
 """The letters besides ASCII that every engine has in its own fonts."""
 _OTHER = rf"[^\x00-\x7f{_LETTERS}{''.join(sign for sign in _SIGNS if ord(sign) > 127)}]"
-_PIECE = re.compile(
+_PIECE = (  # compiled with the first text: tables of a terminal have no need of it
     rf"(?P<left>{RIGHT_TO_LEFT})"
     rf"|(?P<other>[^\W\d_]*(?=[^\W\d_]){_OTHER}(?:[^\W\d_]|{_OTHER})*|{_OTHER})"
     "|--|."
@@ -445,7 +446,7 @@ def tex(text: object, *, sentence: bool = False) -> str:
     line = " ".join(str(text).split())
     leftward = sentence and runs_left(line)
     parts = reversed(re.split(f"({RIGHT_TO_LEFT})", line)) if leftward else [line]
-    return "".join(_piece(found) for part in parts for found in _PIECE.finditer(part))
+    return "".join(_piece(found) for part in parts for found in re.finditer(_PIECE, part))
 
 
 def _piece(found: re.Match[str]) -> str:
@@ -479,6 +480,18 @@ def isolated(text: object) -> Markup:
     """
     parts = re.split(f"({RIGHT_TO_LEFT})", str(text))
     parts[1::2] = map(Markup("<bdi>{}</bdi>").format, parts[1::2])
+    return Markup().join(parts)
+
+
+def prose(text: object) -> Markup:
+    """Return sentences of a page, in which the text between backticks is code.
+
+    >>> str(prose("`raxalign ui` opens <b>"))
+    '<code>raxalign ui</code> opens &lt;b&gt;'
+    """
+    parts: list[str] = re.split(r"`([^`]+)`", str(text))
+    parts[1::2] = map(Markup("<code>{}</code>").format, parts[1::2])
+    parts[::2] = map(isolated, parts[::2])
     return Markup().join(parts)
 
 

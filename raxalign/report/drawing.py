@@ -183,7 +183,7 @@ def opened_canvas(panels: Sequence[Panel], heading: str = "") -> Iterator[Canvas
         _fill(figure, figure.subplots(rows, columns, squeeze=False), panels)
         figure.draw_without_rendering()  # lays it out once for all files
         spread_ticks(figure)
-        figure.set_layout_engine("none")
+        figure.set_layout_engine(None)  # one called "none" draws all twice for each file
         spread_names(figure)
         yield figure
 

@@ -56,8 +56,6 @@ class Workshop:
         tell: Receives a line for the user on what is waited for.
     """
 
-    GPU_BYTES: ClassVar[str] = "gpu_bytes"
-    """The note with the memory of a GPU that making a stage took."""
     MAKERS: ClassVar[dict[str, Callable[[Workshop, Stage, Path], Mapping[str, Any]]]] = {}
     """Stage kind -> what writes its artifact into a folder and returns its notes."""
 
@@ -259,7 +257,7 @@ class Workshop:
             made.append(stage)
             with self.reading(*read), Caveats.collecting() as found, peak_memory(device) as peak:
                 notes = self.MAKERS[stage.kind](self, stage, folder)
-            took = {self.GPU_BYTES: peak.bytes} if stage.fitted and peak.bytes else {}
+            took = {self.store.GPU_BYTES: peak.bytes} if stage.fitted and peak.bytes else {}
             return {**notes, **found.notes(), **took}
 
         with self._turn_to_make(stage) as held:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field
 
@@ -226,6 +226,9 @@ class ArtifactStore:
     whole when it has its manifest. On an object store its files are below that in a folder named by
     their digest, and `open` copies them into ``RAXALIGN_CACHE`` (default ``~/.cache/raxalign``).
     """
+
+    GPU_BYTES: ClassVar = "gpu_bytes"
+    """The note of a manifest with the memory of a GPU that making the artifact took."""
 
     def __init__(self, root: str, files: Files | None = None) -> None:
         self.root = str(root)

@@ -94,7 +94,7 @@ PREDICTIONS, ARROW = "predictions.parquet", "predictions.arrow"
 """The predictions of an entry; those of earlier versions are Arrow IPC files."""
 _Losses = Mapping[str, Annotated[list[FiniteFloat], Field(min_length=2, max_length=3)]]
 _Two = Annotated[list[int], Field(min_length=2, max_length=2)]
-_OPEN = ConfigDict(strict=True, extra="allow")
+_OPEN = ConfigDict(strict=True, extra="allow", defer_build=True)
 """Of what may have more fields than those that are read here."""
 
 

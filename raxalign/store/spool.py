@@ -32,7 +32,7 @@ class Spool:
     """
 
     SYSTEM: ClassVar = "system/"
-    """How the names of samples of the machine begin, which 0.1.0 wrote."""
+    """How the names of samples of the machine begin, as MLflow has it."""
     GPU_HOURS: ClassVar = "gpu_hours"
     """How the names begin of the hours of GPUs per attempt of a worker."""
 

@@ -45,6 +45,8 @@ class Job:
     """
 
     EVERY: ClassVar[float] = 2.0  # seconds between reports of a worker, and looks of the driver
+    TRAINED_ONLY: ClassVar[str] = "trained"
+    """In a group's result, and in Tune's configuration of what is left of it."""
     DRIVER: ClassVar[str] = "trial_driver"
     """A resource of its own: drivers of training trials must never take what their workers wait
     for.

@@ -1,5 +1,6 @@
 """The stages and trials of a sweep as jobs, with their expected times, and the order in which they
-are run: each after its inputs, the longest chain first. It knows neither Ray nor the storage.
+are run: each after its inputs, the longest chain first; and what trials come from. It knows neither
+Ray nor the storage.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from raxalign.grid.estimates import Forecast
 from raxalign.grid.plan import Plan
@@ -252,3 +253,43 @@ class Order:
     def _end(self, key: str) -> None:
         self.held[self.running.pop(key).needs] -= 1
         del self._jobs[key], self._longest[key]
+
+
+class Source(Protocol):
+    """What a running sweep asks for trials.
+
+    It is asked in the driver's loop, between two events, so it must answer at once. A trial whose
+    evaluations are all in the ledger counts as cached and is not run; it is in `ended` of the next
+    question like the others.
+    """
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether no trial will come any more. The sweep ends when this holds and nothing runs."""
+
+    def more(self, ended: Mapping[str, str | None], idle: int) -> Plan | None:
+        """Return trials to add to the sweep, as a plan that has their stages too, or None where
+        there are none at the moment. The question is repeated after each end of a trial, and at
+        least once per second while workers are idle.
+
+        Args:
+            ended: The trials that ended since the last question, by key: None where their results
+                are in the ledger, or else why they failed.
+            idle: The number of trials for which there are workers that have nothing to do. It is a
+                hint: what is added beyond it waits.
+        """
+
+
+@dataclass
+class Whole:
+    """All trials of one plan, at the first question."""
+
+    plan: Plan
+    exhausted: bool = field(default=False, init=False)
+
+    def more(self, ended: Mapping[str, str | None], idle: int) -> Plan | None:  # noqa: ARG002
+        """Return the plan once, and then nothing."""
+        if self.exhausted:
+            return None
+        self.exhausted = True
+        return self.plan

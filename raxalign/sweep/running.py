@@ -6,6 +6,7 @@ only the keys, in the order that `Sweep` gives.
 from __future__ import annotations
 
 import logging
+import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -13,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import ray
 from ray import cloudpickle, tune
@@ -31,50 +32,10 @@ from raxalign.sweep import events
 from raxalign.sweep.cluster import Room, joined, require_daemons
 from raxalign.sweep.events import Hear, Over, Said
 from raxalign.sweep.job import Job
-from raxalign.sweep.order import Holds, Order, SweepJob
-from raxalign.sweep.work import GIVEN_UP, TRAINED_ONLY, Losses, run_job
+from raxalign.sweep.order import Holds, Order, Source, SweepJob, Whole
+from raxalign.sweep.work import Losses, run_job
 
 SLOW = 20.0  # seconds after which a job that no worker has begun is one that waits for a node
-
-
-class Source(Protocol):
-    """What a running sweep asks for trials.
-
-    It is asked in the driver's loop, between two events, so it must answer at once. A trial whose
-    evaluations are all in the ledger counts as cached and is not run; it is in `ended` of the next
-    question like the others.
-    """
-
-    @property
-    def exhausted(self) -> bool:
-        """Whether no trial will come any more. The sweep ends when this holds and nothing runs."""
-
-    def more(self, ended: Mapping[str, str | None], idle: int) -> Plan | None:
-        """Return trials to add to the sweep, as a plan that has their stages too, or None where
-        there are none at the moment. The question is repeated after each end of a trial, and at
-        least once per second while workers are idle.
-
-        Args:
-            ended: The trials that ended since the last question, by key: None where their results
-                are in the ledger, or else why they failed.
-            idle: The number of trials for which there are workers that have nothing to do. It is a
-                hint: what is added beyond it waits.
-        """
-
-
-@dataclass
-class Whole:
-    """All trials of one plan, at the first question."""
-
-    plan: Plan
-    exhausted: bool = field(default=False, init=False)
-
-    def more(self, ended: Mapping[str, str | None], idle: int) -> Plan | None:  # noqa: ARG002
-        """Return the plan once, and then nothing."""
-        if self.exhausted:
-            return None
-        self.exhausted = True
-        return self.plan
 
 
 def missing_stages(plan: Plan, pending: list[str], store: ArtifactStore, hear: Hear) -> list[str]:
@@ -142,6 +103,8 @@ class Sweep:
         self._starting: dict[str, float] = {}  # taken, and not begun by a worker: since when
         self._waiting, self._groups_waited = events.Waiting(), False
         self._trained: set[str] = set()  # by groups of workers, and not evaluated
+        self._most = sys.maxsize  # jobs at once, less once memory ran out
+        self._losses: dict[str, Losses] = {}
         self._planned = self._grouped = self._stopped = False
         self.begun = False  # whether a worker has begun with a job
         self.counts = Summary()
@@ -183,7 +146,7 @@ class Sweep:
         self._starting[entry.key] = time.monotonic()
         return {
             "trial" if entry.is_trial else "stage": entry.key,
-            **({TRAINED_ONLY: True} if entry.key in self._trained else {}),
+            **({Job.TRAINED_ONLY: True} if entry.key in self._trained else {}),
             "plan": self._plans[entry.key][1],
             "needs": entry.needs.name,
             "trains": entry.needs is not Holds.CPUS,
@@ -194,7 +157,7 @@ class Sweep:
         key = _key_of(config)
         self.begun = True
         self._starting.pop(key, None)
-        if TRAINED_ONLY not in config:
+        if Job.TRAINED_ONLY not in config:
             self._hear(events.Began(self._all[key]))
 
     def ended(self, config: Mapping[str, Any], result: Mapping[str, Any]) -> None:
@@ -224,6 +187,48 @@ class Sweep:
         self._trained.add(config["trial"])
         self._order.set_aside(config["trial"])
         self._abandon()
+
+    def lost(self, key: str, cause: object) -> str:
+        """Count a loss of what ran a job, and report it; return why the job is given up, if it
+        is.
+        """
+        if key not in self._losses:
+            self._losses[key] = Losses(self._job, self.plan_of(key), key)
+        own = self._losses[key]
+        if not own.another():
+            return own.end(cause)
+        self.delayed(key, own.retry(cause))
+        return ""
+
+    def given_up(self, key: str, message: str, cause: object) -> None:
+        """Keep and report that a job was lost too often."""
+        trace = str(cause or "")
+        if isinstance(self._all[key], Trial):
+            self._job.keep_failure(key, message, trace)
+        self.ended({"trial": key}, {"error": message, "trace": trace})
+
+    def all_lost(self, cause: Exception, *, memory: bool) -> None:
+        """Take all jobs that run back, since Tune has ended for a cause: they are started again.
+
+        Where `memory` was the cause, fewer run at once from then on, and no loss is counted until a
+        job has the machine to itself: which of several needs too much is not known.
+        """
+        keys = list(self._order.running)
+        shared = memory and len(keys) > 1
+        if shared:
+            self._most = len(keys) - 1
+            jobs, most = f"{len(keys)} jobs at once", "one" if len(keys) == 2 else f"{self._most}"
+            self._hear(
+                Said(
+                    f"memory ran out with {jobs}; from now on {most} at a time"
+                    " (run.concurrency says so beforehand)"
+                )
+            )
+        for key in keys:
+            if not shared and (message := self.lost(key, cause)):
+                self.given_up(key, message, cause)
+            else:
+                self.again({"trial": key})
 
     def again(self, config: Mapping[str, Any]) -> None:
         """Note that Tune has dropped a job that has not ended, so that `take` returns it again."""
@@ -289,6 +294,8 @@ class Sweep:
         return entry
 
     def _fits(self, entry: SweepJob) -> bool:
+        if len(self._order.running) >= self._most:
+            return False
         most = self._job.at_once if entry.is_trial else None
         running = sum(other.is_trial for other in self._order.running.values())
         if most is not None and running >= most:
@@ -397,8 +404,16 @@ def run_sweep(
             sweep.ask()
             nodes = nodes.wait_for_named(job, hear, training=sweep.groups)
             lacking = nodes.refuse_impossible(job, hear, training=sweep.groups)
-            if not sweep.over:
-                _tune(sweep, job, name, lacking)
+            watch = _Watch(sweep, job, lacking)
+            while not sweep.over:
+                try:
+                    _tune(sweep, job, name, watch)
+                except RuntimeError as error:
+                    # Tune mends the loss of an actor; it ends with whatever else Ray raises for one
+                    if not isinstance(error.__cause__, ray.exceptions.RayError):
+                        raise
+                    memory = isinstance(error.__cause__, ray.exceptions.OutOfMemoryError)
+                    sweep.all_lost(error.__cause__, memory=memory)
                 sweep.pass_on()
     except _RayLost as lost:
         raise ResourceError(str(lost)) from lost
@@ -406,7 +421,7 @@ def run_sweep(
     return sweep.counts
 
 
-def _tune(sweep: Sweep, job: Job, name: str, lacking: str | None) -> None:
+def _tune(sweep: Sweep, job: Job, name: str, watch: _Watch) -> None:
     """Let Tune run the jobs of a sweep. Its actors are used again for one job after another, but
     not beside groups: an idle actor holds what their workers wait for.
     """
@@ -431,7 +446,7 @@ def _tune(sweep: Sweep, job: Job, name: str, lacking: str | None) -> None:
             name=f"{name}-{time.time_ns()}",
             storage_path=job.scratch,
             failure_config=tune.FailureConfig(max_failures=-1),  # see `_Watch`
-            callbacks=[_Watch(sweep, job, lacking)],
+            callbacks=[watch],
             verbose=0,
         ),
     ).fit()
@@ -464,7 +479,7 @@ def _trial_name(trial: Any) -> str:
     config = trial.config
     if "stage" in config:
         return f"stage-{config['stage'][:16]}"
-    return f"{config['trial'][:16]}{'-evaluation' if TRAINED_ONLY in config else ''}"
+    return f"{config['trial'][:16]}{'-evaluation' if Job.TRAINED_ONLY in config else ''}"
 
 
 class _Ask(Searcher):  # type: ignore[misc]
@@ -512,7 +527,7 @@ class _Watch(tune.Callback):  # type: ignore[misc]
     def __init__(self, sweep: Sweep, job: Job, lacking: str | None = None) -> None:
         self._sweep, self._ledger, self._lacking = sweep, job.storage.ledger, lacking
         self._begun = time.monotonic()
-        self._job, self._losses = job, dict[str, Losses]()
+        self._job = job
 
     def __getstate__(self) -> dict[str, Any]:
         """Nothing: Tune pickles its callbacks for a restore, and a display cannot be pickled."""
@@ -533,7 +548,7 @@ class _Watch(tune.Callback):  # type: ignore[misc]
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002
         result = trial.last_result or {}
-        if result.get(TRAINED_ONLY):
+        if result.get(Job.TRAINED_ONLY):
             self._sweep.trained(trial.config)
             return
         key, error = trial.config.get("trial"), result.get("error")
@@ -547,27 +562,19 @@ class _Watch(tune.Callback):  # type: ignore[misc]
         """Count a loss, which Tune itself would mend without an end. Where it was one too many, the
         trial's next worker finds the reason in its configuration and only reports it.
         """
-        key, cause = _key_of(trial.config), _cause_of(trial)
-        if key not in self._losses:
-            self._losses[key] = Losses(self._job, self._sweep.plan_of(key), key)
-        own = self._losses[key]
-        if own.another():
-            self._sweep.delayed(key, own.retry(cause))
-        else:
-            trial.config[GIVEN_UP] = own.end(cause)
+        message = self._sweep.lost(_key_of(trial.config), _cause_of(trial))
+        if message:
+            trial.config[Losses.GIVEN_UP] = message
             trial.max_failures = trial.num_failures
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002
-        message = trial.config.get(GIVEN_UP)
+        message = trial.config.get(Losses.GIVEN_UP)
         if message is None:
             # Tune starts a job without limit. Only where a worker dies while it is given its next
             # job does it hear of this death twice, start the job, and drop it the second time.
             self._sweep.again(trial.config)
             return
-        trace = str(_cause_of(trial) or "")
-        if "trial" in trial.config:
-            self._job.keep_failure(trial.config["trial"], message, trace)
-        self._sweep.ended(trial.config, {"error": message, "trace": trace})
+        self._sweep.given_up(_key_of(trial.config), message, _cause_of(trial))
 
 
 def _cause_of(trial: Any) -> object:

@@ -4,13 +4,16 @@ a group of workers, which a driver starts with Ray Train. Torch is loaded where 
 
 from __future__ import annotations
 
+import ctypes
+import os
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import ray
 import ray.train
@@ -36,8 +39,6 @@ from raxalign.sweep.order import Holds
 from raxalign.train.group import lost_peer
 from raxalign.train.runtime import TOKENS, Pruned, Runtime
 
-GIVEN_UP = "given_up"  # in Tune's configuration of a trial: why it is not run once more
-TRAINED_ONLY = "trained"  # in a group's result, and in Tune's configuration of what is left of it
 _PATIENCE = 6 * 3600
 """Seconds that workers wait for the first one, which may wait for another grid."""
 Mark = tuple[int, int, int]
@@ -46,12 +47,18 @@ Mark = tuple[int, int, int]
 def run_job(config: dict[str, Any], job: Job) -> None:
     """Run a stage or a trial in a Tune actor; Tune calls this."""
     job = replace(job, plan=config["plan"])
-    if "stage" in config:
-        _run_stage(config, job)
-    elif config["needs"] == Holds.GROUP.name:
-        _run_group(config, job)
-    else:
-        _run_inline(config, job)
+    try:
+        if "stage" in config:
+            _run_stage(config, job)
+        elif config["needs"] == Holds.GROUP.name:
+            _run_group(config, job)
+        else:
+            _run_inline(config, job)
+    finally:
+        # the C library keeps what a job has freed, after a training some GiB in each actor that is
+        # used again, and other workers need it
+        with suppress(AttributeError):  # glibc alone has it
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 @dataclass
@@ -60,6 +67,9 @@ class Losses:
     between which it did not get further than it was before. What an earlier run left counts as
     progress once.
     """
+
+    GIVEN_UP: ClassVar = "given_up"
+    """In Tune's configuration of a trial: why it is not run once more."""
 
     job: Job
     plan: Plan
@@ -131,8 +141,8 @@ def _run_stage(config: dict[str, Any], job: Job) -> None:
     outbox = job.outbox(key)
     outbox.begin()
     try:
-        if GIVEN_UP in config:
-            raise ResourceError(config[GIVEN_UP])
+        if Losses.GIVEN_UP in config:
+            raise ResourceError(config[Losses.GIVEN_UP])
         workshop = job.open_workshop(report=outbox.report, trains=config["trains"])
         with _told(workshop, outbox):
             workshop.ensure(key)
@@ -189,23 +199,56 @@ def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | 
 def _curves(
     job: Job, key: str, rank: int, outbox: Outbox
 ) -> Iterator[tuple[Spool, Callable[[Mapping[str, float], int], None]]]:
-    """Keep the curves of a trial, and in the end the hours for which this worker held GPUs. Yields
-    what receives metrics too. The speed of a training is shown only, since it is not a result.
+    """Keep the curves of a trial, what its first worker uses, and in the end the hours for which
+    this worker held GPUs. Yields what receives metrics too. The speed of a training is shown only.
     """
-    spool, begun = Spool(job.storage, key), time.monotonic()
+    spool, begun, machine = Spool(job.storage, key), time.monotonic(), _Machine(job)
 
     def report(metrics: Mapping[str, float], step: int) -> None:
         spool.report({n: v for n, v in metrics.items() if not n.endswith(TOKENS)}, step)
         if rank == 0:
             outbox.report(metrics, step)
+            spool.report(machine.sample(), int(time.time()))
 
     try:
         yield spool, report
     finally:
+        if rank == 0:
+            spool.report(machine.sample(), int(time.time()))
         if job.gpus:
             hours = job.gpus * (time.monotonic() - begun) / 3600
             spool.report({f"{Spool.GPU_HOURS}/{rank}": hours}, int(time.time()))
         spool.flush()
+
+
+class _Machine:
+    """What this process uses while a trial runs, by MLflow's names; nothing of it is a result."""
+
+    EVERY = 10.0  # seconds between two samples, at least
+
+    def __init__(self, job: Job) -> None:
+        self._job, self._wall, self._busy = job, time.monotonic(), time.process_time()
+
+    def sample(self) -> dict[str, float]:
+        """Return the load of the trial's cores since the last sample, the memory of the process and
+        of its GPU and, with nvidia-ml-py, the GPU's load; nothing shortly after the last sample.
+        """
+        wall, busy = time.monotonic(), time.process_time()
+        if wall - self._wall < self.EVERY:
+            return {}
+        cores = (busy - self._busy) / (wall - self._wall) / self._job.threads
+        self._wall, self._busy, found = wall, busy, {"cpu_utilization_percentage": 100 * cores}
+        with suppress(OSError):  # on systems without /proc
+            pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+            found["process_memory_megabytes"] = pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+        if self._job.gpus:
+            import torch
+
+            with suppress(Exception):  # no GPU after all, or no NVML: a sample stops no training
+                free, whole = torch.cuda.mem_get_info()
+                found["gpu_0_memory_usage_megabytes"] = (whole - free) / 1e6
+                found["gpu_0_utilization_percentage"] = float(torch.cuda.utilization())
+        return {Spool.SYSTEM + name: value for name, value in found.items()}
 
 
 def _kept(job: Job, key: str, error: Exception, world_size: int) -> str:
@@ -229,7 +272,7 @@ def _where_pruned(job: Job, key: str) -> dict[str, str]:
 
 def _given_up(config: dict[str, Any], job: Job) -> str | None:
     """Return why the driver has given up a trial, and keep it; None where it has not."""
-    reason: str | None = config.get(GIVEN_UP)
+    reason: str | None = config.get(Losses.GIVEN_UP)
     if reason is not None:
         job.keep_failure(config["trial"], reason, "")
     return reason
@@ -243,7 +286,7 @@ def _run_group(config: dict[str, Any], job: Job) -> None:
     key = config["trial"]
     error = _given_up(config, job) or _run_groups(job, key)
     pruned = _where_pruned(job, key)
-    trained = {TRAINED_ONLY: True} if error is None and not pruned else {}
+    trained = {Job.TRAINED_ONLY: True} if error is None and not pruned else {}
     tune.report({"trial": key, "error": error or "", **pruned, **trained})
 
 

@@ -22,8 +22,8 @@ from raxalign.measured import Measured, share
 from raxalign.options.params import BaseParams
 from raxalign.options.sources import DataPath, DataPrefix, LocalFile, Source, expand_path
 from raxalign.sample import Ratios, Sample
-from raxalign.similarity import nearest_neighbors
 from raxalign.similarity.measures import hubness
+from raxalign.similarity.neighbors import nearest_neighbors
 from raxalign.tasks.base import Task, TaskInputs, TaskNeeds
 from raxalign.tasks.transfer.rows import unit
 from raxalign.tasks.vectors import frame

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, final
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, final
 
 from pydantic import Field
 
@@ -16,15 +16,14 @@ from raxalign.encoders.models.vectors import LayerList, Pooling
 from raxalign.lazy import np, pa, torch
 from raxalign.measured import Measured, count, share, standard_error
 from raxalign.options.params import Removed
-from raxalign.pairing.build import read_types
 from raxalign.sample import Sample, column, units_of
-from raxalign.similarity import nearest_neighbors
 from raxalign.similarity.measures import Measure
 from raxalign.tasks.base import Task, TaskInputs, TaskNeeds
-from raxalign.tasks.transfer.rows import unit
 from raxalign.tasks.vectors import frame
 from raxalign.tasks.vectors.frame import DIRECTIONS, SearchDirection, direction_of, mean_accuracy
-from raxalign.tasks.vectors.pairs import LinkedWords, SideWords
+
+if TYPE_CHECKING:
+    from raxalign.tasks.vectors.pairs import LinkedWords, SideWords
 
 
 class SeenTypes:
@@ -43,6 +42,8 @@ class SeenTypes:
 
 
 def _pairs(file: Path) -> set[tuple[str, str]]:
+    from raxalign.pairing.build import read_types
+
     table = read_types(file)
     return set(zip(table["src"].to_pylist(), table["tgt"].to_pylist(), strict=True))
 
@@ -66,6 +67,8 @@ def search(
     target words are queries, candidates and neighbourhoods; `vectors` (words, H) are those of all
     words of either side.
     """
+    from raxalign.similarity.neighbors import nearest_neighbors
+
     asked = pools[0][pairs.src_word] & pools[1][pairs.tgt_word]
     found = {direction: np.full(len(pairs), -1, np.int64) for direction in DIRECTIONS}
     if asked.any():
@@ -354,6 +357,8 @@ class Retrieval(frame.VectorTask):
         self, aligned: AlignedEncoder, lang: str, inputs: TaskInputs
     ) -> Iterator[tuple[str, frame.SplitResult]]:
         """Retrieve on the dev and the test side."""
+        from raxalign.tasks.vectors.pairs import LinkedWords
+
         seen = SeenTypes(inputs.seen[lang], (lang, inputs.pivot))
         for split, pairs in LinkedWords.held_out(inputs.heldout[lang]):
             answers, notes = self._answer(aligned, pairs, lang, inputs.pivot, seen)
@@ -367,6 +372,8 @@ class Retrieval(frame.VectorTask):
         self, aligned: AlignedEncoder, pairs: LinkedWords, lang: str, pivot: str, seen: SeenTypes
     ) -> tuple[Answers, dict[str, object]]:
         """Search among all words and first occurrences; return answers for links, and counts."""
+        from raxalign.tasks.transfer.rows import unit
+
         (src, src_read), (tgt, tgt_read) = (
             self._vectors(aligned, words, code)
             for words, code in ((pairs.src, lang), (pairs.tgt, pivot))

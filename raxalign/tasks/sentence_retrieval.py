@@ -17,8 +17,8 @@ from raxalign.measured import Measured, count, share, standard_error
 from raxalign.options.params import LATER, Removed
 from raxalign.options.sources import Source
 from raxalign.sample import Sample, column, units_of
-from raxalign.similarity import nearest_neighbors
 from raxalign.similarity.measures import Measure
+from raxalign.similarity.neighbors import nearest_neighbors
 from raxalign.tasks.base import Task, TaskInputs, TaskNeeds
 from raxalign.tasks.transfer.params import REVISION
 from raxalign.tasks.vectors import frame

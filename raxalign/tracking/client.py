@@ -219,8 +219,8 @@ class Target:
         """Return the name of the lock of who writes the runs of a grid."""
         return f"runs/{digest([self.uri, name])[:16]}"
 
-    def find_experiment(self, client: Any, name: str) -> str:
-        """Return the id of the experiment of a grid, which is made where there is none. Raises
+    def page(self, client: Any, name: str) -> Page:
+        """Return the page of the experiment of a grid, which is made where there is none. Raises
         `TrackingError` where it was deleted.
         """
         from mlflow.exceptions import MlflowException
@@ -230,7 +230,8 @@ class Target:
         found = client.get_experiment_by_name(name)
         if found is None:
             try:
-                return str(client.create_experiment(name, artifact_location=place))
+                made = client.create_experiment(name, place, Page.KIND)
+                return Page(client, str(made), Page.KIND)
             except MlflowException:
                 found = client.get_experiment_by_name(name)  # another driver may have made it
                 if found is None:
@@ -243,7 +244,7 @@ class Target:
                 f" --experiment-id {found.experiment_id}), or give the grid another `name:`; then"
                 " run `raxalign sync`"
             )
-        return str(found.experiment_id)
+        return Page(client, str(found.experiment_id), found.tags)
 
     @staticmethod
     def has_caused(error: Exception) -> bool:
@@ -291,7 +292,7 @@ class Target:
 
 
 class Page:
-    """The page of one experiment; `view` is what it opens with."""
+    """The page of one `experiment`, whose `tags` were read; `view` is what it opens with."""
 
     LANGUAGES, CELLS, TRIALS = "languages", "cells", "trials"
     """The keys of its views."""
@@ -299,9 +300,14 @@ class Page:
     """How the tags of views begin, before their keys."""
     LIST: ClassVar = f"#/experiments?{_WORKFLOW}"
     """The address of all experiments on a server."""
+    KIND: ClassVar = {"mlflow.experimentKind": "custom_model_development"}
+    """The tag of an experiment of model training."""
 
-    def __init__(self, client: Any, experiment: str, view: str = LANGUAGES) -> None:
-        self._client, self._experiment, self._view = client, experiment, view
+    def __init__(
+        self, client: Any, experiment: str, tags: Mapping[str, str], view: str = LANGUAGES
+    ) -> None:
+        self.experiment = experiment
+        self._client, self._tags, self._view = client, dict(tags), view
 
     @classmethod
     def of_grids(cls, client: Any) -> dict[str, Page]:
@@ -310,7 +316,7 @@ class Page:
         """
         found = sorted(client.search_experiments(), key=lambda entry: -entry.last_update_time)
         return {
-            entry.name: cls(client, entry.experiment_id, view)
+            entry.name: cls(client, entry.experiment_id, entry.tags, view)
             for entry in found
             for view in (cls.CELLS, cls.LANGUAGES)
             if cls.VIEW + view in entry.tags
@@ -319,7 +325,7 @@ class Page:
     def address(self, view: str = "", *, charts: bool = False) -> str:
         """Return the address of a view on a server, in MLflow's pages for model training."""
         shown = f"{view or self._view}{'&compareRunsMode=CHART' if charts else ''}"
-        return f"#/experiments/{self._experiment}/runs?viewStateShareKey={shown}&{_WORKFLOW}"
+        return f"#/experiments/{self.experiment}/runs?viewStateShareKey={shown}&{_WORKFLOW}"
 
     def describe(self, answer: str, run: str | None) -> None:
         """Write the description: what the results show, and links, to the files of the grid that a
@@ -332,17 +338,17 @@ class Page:
             f"[every trial]({self.address(self.TRIALS)})",
         ]
         if run:
-            files = f"#/experiments/{self._experiment}/runs/{run}/artifacts"
+            files = f"#/experiments/{self.experiment}/runs/{run}/artifacts"
             links.append(f"[grid file, plan, comparisons and report]({files})")
         text = f"{answer}\n\n{' · '.join(links)}\n\nHow to read it: docs/how-to/mlflow.md".strip()
-        self.set(noted(self._client.get_experiment(self._experiment).tags, text))
+        self.set(noted(self._tags, text))
 
     def set(self, tags: Mapping[str, str]) -> None:
         """Set tags of the experiment, as far as they are others than before."""
-        there = self._client.get_experiment(self._experiment).tags if tags else {}
         for name, value in tags.items():
-            if len(value) <= _LONGEST and there.get(name) != value:
-                self._client.set_experiment_tag(self._experiment, name, value)
+            if len(value) <= _LONGEST and self._tags.get(name) != value:
+                self._client.set_experiment_tag(self.experiment, name, value)
+                self._tags[name] = value
 
 
 def noted(there: Mapping[str, str], text: str) -> dict[str, str]:

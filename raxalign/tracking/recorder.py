@@ -29,7 +29,7 @@ from raxalign.printing import masked
 from raxalign.store.key import digest
 from raxalign.store.lease import Held
 from raxalign.store.spool import Spool
-from raxalign.tracking.client import NOTES, Page, Target, noted
+from raxalign.tracking.client import NOTES, Target, noted
 from raxalign.tracking.runs import Change, PlanRuns, Run, experiment_tags
 from raxalign.values.comparisons import Compared, comparisons
 from raxalign.values.results import csv_parts, rows, with_added
@@ -37,7 +37,7 @@ from raxalign.values.scoreboard import Scoreboard
 
 BATCH = 900  # MLflow takes at most 1,000 entries in one request
 KEY, _KIND, PARENT = "raxalign.key", "raxalign.kind", "mlflow.parentRunId"
-_STORAGE, _MADE = "raxalign.storage", "raxalign.made_of"
+_STORAGE, _MADE, _FILE = "raxalign.storage", "raxalign.made_of", "raxalign.file."
 _MOST_PARTS = 400  # of 18 characters each; MLflow takes 8,000
 
 
@@ -262,11 +262,11 @@ class Recorder:
         self._plan, self._target, self._ledger = plan, target, target.storage.ledger
         target.set_moved_aside()
         self._client, storage = target.connect(), target.identity()
-        experiment = target.find_experiment(self._client, plan.name)
-        self._page = Page(self._client, experiment)
-        self._runs = Registry(self._client, experiment, storage)
+        self._page = target.page(self._client, plan.name)
+        self._runs = Registry(self._client, self._page.experiment, storage)
         self._of = PlanRuns(plan)
         self._whole = self._of.grid(storage)
+        self._files = dict[str, str]()  # tags of the grid's run: what of its files is there
         self._held = ExitStack()
         self._lease: Held | None = None
         self.left: int | None = None
@@ -334,9 +334,7 @@ class Recorder:
             self._tell_others(known)
             self._end_running(known)
             self._runs.save(self._grid(), Change(status="RUNNING"))
-            self._page.set(experiment_tags(Scoreboard.of([], self._plan)))
-            self._client.log_text(self._grid().id, masked(self._target.grid_text), "grid.yaml")
-            self._client.log_text(self._grid().id, masked(self._plan.to_json()), "plan.json")
+            self._put({"grid.yaml": self._target.grid_text, "plan.json": self._plan.to_json()})
         except BaseException:
             self.release()
             raise
@@ -393,9 +391,20 @@ class Recorder:
             self._write_cells(board)
         self._page.set(experiment_tags(board))
         self._end_running(known)
-        self._runs.save(self._grid(), Change(status="FAILED" if failed else "FINISHED"))
+        ended = Change(tags=self._files, status="FAILED" if failed else "FINISHED")
+        self._runs.save(self._grid(), ended)
         self.release()
         return brought
+
+    def _put(self, texts: Mapping[str, str]) -> None:
+        """Put texts with the run of the grid, those that have changed since it ended last."""
+        run = self._grid()
+        for name, text in texts.items():
+            tag, shown = f"{_FILE}{name}", masked(text)
+            self._files[tag] = digest(shown)
+            if run.tags.get(tag) != self._files[tag]:
+                self._runs.save(run, Change(without=[tag]))  # until the end it marks no file
+                self._client.log_text(run.id, shown, name)
 
     def _write_cells(self, board: Scoreboard) -> None:
         """Write the runs of cells and comparisons, and all that is compared as a file."""
@@ -413,7 +422,7 @@ class Recorder:
             points, tags = change.points if new else (), {**change.tags, _RESULTS: mark}
             self._runs.save(run, replace(change, points=points, params=wanted.params, tags=tags))
         found = csv_parts((entry.row(self._plan) for entry in board.compared), Compared.FIELDS)
-        self._client.log_text(self._grid().id, "".join(found), "comparisons.csv")
+        self._put({"comparisons.csv": "".join(found)})
 
     def abandon(self) -> None:
         """End all that is running, since this process ends."""
@@ -447,16 +456,10 @@ class Recorder:
         return found or self._runs.make(wanted, above, course.begun)
 
     def _above(self, trial: Trial) -> str:
-        """Return the id of the run that a trial's is folded below: that of its cell, which is made
-        where there is none, or that of the grid.
-        """
-        if (wanted := self._of.cell_of(trial)) is None:
-            return self._grid().id
-        cell = self._runs.find(wanted)
-        if cell is None:
-            cell = self._runs.make(wanted)
-            self._runs.save(cell, Change(params=wanted.params))
-        return cell.id
+        """Return the id of the run that a trial's is folded below: that of its cell or the grid."""
+        wanted = self._of.cell_of(trial)
+        above = wanted and (self._runs.find(wanted) or self._runs.make(wanted))
+        return (above or self._grid()).id
 
     def _tell_others(self, known: Mapping[str, Sequence[RunState]]) -> None:
         """Warn where the experiment has runs of other values under the names of this grid's."""
@@ -473,9 +476,10 @@ class Recorder:
             )
 
     def _end_running(self, known: Mapping[str, Sequence[RunState]]) -> None:
+        params = {cell.key: cell.params for cell in self._of.cells()}
         for run in (run for every in known.values() for run in every if self._runs.is_own(run)):
             if run.status == "RUNNING" and run.tags[_KIND] != "grid":
-                self._runs.save(run, Change(status="KILLED"))
+                self._runs.save(run, Change(params=params.get(run.key, {}), status="KILLED"))
 
     def _write_all(self, courses: Iterable[SeenTrial], there: Set[str]) -> tuple[int, int]:
         """Write the runs of trials that are not as the ledger, which has the keys `there`, holds

@@ -41,14 +41,14 @@ _MOST_METRICS = _MOST_CHARTS = 12
 _MOST_COMPARISONS = 300  # runs: where there are more, those of means alone are made
 _ENDS = ("_low", "_high")
 _SECTION = "raxalign"  # the key of that of the charts
-_NARROW, _LETTER = 110, 7  # pixels: the name of a metric is not cut
+_PAIRS = " pairs"  # how the tags of values at a size end
 
 
 def experiment_tags(board: Scoreboard) -> dict[str, str]:
     """Return the tags of an experiment: that it is one of model training and, where there are
     values, the main metric, and views of its comparisons, its cells and its trials.
     """
-    tags = {"mlflow.experimentKind": "custom_model_development"}
+    tags = dict(Page.KIND)
     if not (metrics := main_metrics(board)):
         return tags
     shown = _Shown(board)
@@ -202,7 +202,19 @@ class _Shown:
             own = self.verdicts(cell, names)
             several = len(plan.sizes) > 1 and cell.sentences is not None
             tags |= own | ({f"{n}_{steps[0]}": said for n, said in own.items()} if several else {})
+            tags |= {size: self._at(cell, names[0]) for size, step in self._sizes if step in steps}
         return Change(points=points, tags=tags, note="\n".join(told), status="FINISHED")
+
+    @cached_property
+    def _sizes(self) -> list[tuple[str, int]]:
+        """The tags of the sizes of the grid, where it has several, and these."""
+        sizes = sorted(self.board.plan.sizes)
+        return [(f"{size}{_PAIRS}", size) for size in sizes] if len(sizes) > 1 else []
+
+    def _at(self, cell: Cell, name: Name) -> str:
+        """A value and what tests say of it: ``17.1 % better``."""
+        unit, verdict = self.board.unit(name[0], name[2]), self.board.verdict(cell, name)
+        return " ".join(f"{unit.show(cell.values[name].mean)} {unit.sign} {verdict}".split())
 
     def views(self) -> dict[str, str]:
         """The views, by their keys."""
@@ -219,8 +231,10 @@ class _Shown:
         more = [f"metrics.`{name}`" for cell in board.cells for name in self.of_cell(cell)]
         no_charts: dict[str, Any] = {}
         bars, lines = _charts(metrics, "BAR"), _charts(lined, "LINE" if size else "BAR")
+        by_size = [f"tags.`{size}`" for size, _ in self._sizes]
+        by_size += self._columns(short)[bool(by_size) :]  # a size has its own verdict
         views = {
-            Page.LANGUAGES: ([Axis.LANGUAGE, *axes], self._columns(short), by_place, lines),
+            Page.LANGUAGES: ([Axis.LANGUAGE, *axes], by_size, by_place, lines),
             Page.CELLS: ([*size, *axes], self._columns(metrics) + more, best, bars),
             Page.TRIALS: (
                 [*size, *axes, *apart],
@@ -277,11 +291,17 @@ def _view(
         "datasetsFilter": [],
         "selectedColumns": columns,
         "columnOrder": columns,
-        "columnWidths": {c: max(_NARROW, _LETTER * (len(c) - 4)) for c in columns},
+        "columnWidths": {column: _width(column) for column in columns},
         **charts,
     }
     text = f"deflate;{b64encode(zlib.compress(json.dumps(state).encode())).decode()}"
     return json.dumps({"name": name, "createdAt": 0, "updatedAt": 0, "state": text})
+
+
+def _width(column: str) -> int:
+    """Pixels in which neither the name of a metric nor a verdict is cut."""
+    room = 165 if column.endswith(f"{_PAIRS}`") else 85 if column.startswith("params") else 110
+    return max(room, 7 * (len(column) - 4))
 
 
 _LONGEST_TAG = 5000  # MLflow takes 8,000 characters

@@ -5,10 +5,9 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from raxalign.encoders.models.masking import MaskRule
+from raxalign.encoders.models.masking import MaskedLM, MaskRule
 from raxalign.errors import RaxalignError
 from raxalign.methods.families.rows import Bitexts
-from raxalign.methods.families.trained import MaskedLM
 from raxalign.methods.finetune import Finetune
 from raxalign.methods.mlm import Mlm
 from raxalign.methods.tlm import Tlm

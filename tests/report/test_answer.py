@@ -235,8 +235,8 @@ def test_a_matrix_of_many_points_has_one_line_per_method():
 @pytest.mark.parametrize(
     ("verdict", "clause"),
     [
-        ("cannot tell", "better in 0 and worse in 0 of 16 comparisons."),
-        ("better", "better in 16 and worse in 0 of 16 comparisons."),
+        ("cannot tell", "better in none and worse in none of 16 comparisons."),
+        ("better", "better in 16 and worse in none of 16 comparisons."),
     ],
 )
 def test_many_tasks_are_counted_together(verdict, clause):

@@ -21,7 +21,6 @@ from raxalign.options.run import RunConfig
 from raxalign.report.compose import compose
 from raxalign.report.tables import blocks, short_tables
 from raxalign.search.words import confirmed
-from raxalign.stages import Workshop
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
@@ -61,7 +60,7 @@ def test_a_plan_says_what_falls_together_and_what_is_there(tmp_path):
 def test_a_plan_says_what_the_largest_of_its_trainings_took_on_a_card(tmp_path):
     plan, root = plan_of(tmp_path), str(tmp_path / "storage")
     for gib, stage in enumerate(of_kind(plan, "aligned")):
-        notes = {Workshop.GPU_BYTES: gib * 2**30}
+        notes = {ArtifactStore.GPU_BYTES: gib * 2**30}
         ArtifactStore(root).make("aligned", stage.key, lambda _, notes=notes: notes)
     text = PlanView(plan, Storage(root), RunConfig()).text()
     assert f"GPU memory: {gib}.0 GiB for the largest training so far" in text
@@ -73,7 +72,7 @@ def test_workers_have_gpus_by_the_grid_or_where_a_training_run_was_on_one(
 ):
     plan, root = plan_of(tmp_path), str(tmp_path / "storage")
     record(plan, Ledger(root), 0)
-    notes = {Workshop.GPU_BYTES: 2**30} if trained_on_gpu else {}
+    notes = {ArtifactStore.GPU_BYTES: 2**30} if trained_on_gpu else {}
     ArtifactStore(root).make("aligned", of_kind(plan, "aligned")[0].key, lambda _: notes)
 
     def hours(gpus):
@@ -117,6 +116,7 @@ def test_json_has_the_bytes_on_disk_and_what_was_not_kept(tmp_path):
     ("capability", "more"), [((7, 5), ""), ((9, 0), "; `run: {precision: bf16}` is faster there")]
 )
 def test_bf16_is_recommended_on_a_card_that_computes_in_it(monkeypatch, capability, more):
+    monkeypatch.setattr("raxalign.inspect.doctor._has_driver", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "a card")

@@ -124,7 +124,8 @@ def test_a_trial_that_failed_is_not_called_missing(tmp_path: Path) -> None:
     short, more = "Unfinished: 2 of 18 trials failed", "2 more are missing"
     told = f"{short}: rotation with 100 pairs; see `raxalign status FILE`. {more} (none): "
     assert stored_answer(made[0].plan, made[1]).startswith(told)
-    assert told in (tmp_path / "report" / "report.html").read_text("utf-8")
+    shown = told.replace("`raxalign status FILE`", "<code>raxalign status FILE</code>")
+    assert shown in (tmp_path / "report" / "report.html").read_text("utf-8")
     for kind in ("tables", "figures"):
         for file in (tmp_path / "report" / kind).iterdir():
             assert f"{short}. {more}." in file.read_text("utf-8"), file

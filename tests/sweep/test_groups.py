@@ -11,7 +11,7 @@ from raxalign.errors import DataError, RaxalignError
 from raxalign.stages import Workshop
 from raxalign.sweep import work
 from raxalign.sweep.job import Inbox
-from raxalign.sweep.work import GIVEN_UP, _Loss, _loss, _run_group, _run_groups, _run_inline
+from raxalign.sweep.work import Losses, _Loss, _loss, _run_group, _run_groups, _run_inline
 
 
 class Groups:
@@ -86,7 +86,7 @@ def test_a_trial_that_was_given_up_is_not_run_once_more(plan, job, monkeypatch):
     monkeypatch.setattr(work, "_run_groups", None)
     monkeypatch.setattr(work.tune, "report", reported.append)
     for function in (_run_inline, _run_group):
-        function({"trial": key, GIVEN_UP: "lost 3 times"}, job)
+        function({"trial": key, Losses.GIVEN_UP: "lost 3 times"}, job)
     assert [{**answer, "done": True} for answer in reported] == [
         {"trial": key, "error": "lost 3 times", "done": True}
     ] * 2

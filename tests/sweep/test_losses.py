@@ -6,15 +6,15 @@ import pickle
 import threading
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from ray import cloudpickle
 
 from raxalign.errors import TransientError
 from raxalign.sweep.cluster import Room
-from raxalign.sweep.running import Sweep, Whole, _Ask, _cause_of, _Watch
-from raxalign.sweep.work import GIVEN_UP, Losses
+from raxalign.sweep.order import Whole
+from raxalign.sweep.running import Sweep, _Ask, _cause_of, _Watch
+from raxalign.sweep.work import Losses
 
 TWICE = "its worker was lost 2 times without progress in between"
 
@@ -63,11 +63,11 @@ class TuneTrial:
         return self._error
 
 
-def watch_of(plan, job, told=None):
-    """What hears of losses, of which one is allowed; what it says goes to `told`."""
-    delayed = lambda key, text: (told if told is not None else []).append((key, text))  # noqa: E731
-    sweep = SimpleNamespace(plan_of=lambda key: plan, delayed=delayed)
-    return _Watch(sweep, replace(job, max_failures=1))
+def watch_of(plan, job, heard):
+    """What hears of losses, of which one is allowed."""
+    sweep = Sweep(Whole(plan), replace(job, max_failures=1), heard, lambda: Room(job, [{"CPU": 2}]))
+    sweep.ask()
+    return _Watch(sweep, job)
 
 
 @pytest.mark.parametrize(
@@ -77,15 +77,15 @@ def watch_of(plan, job, told=None):
         (TransientError("busy"), "busy (tried 2 times)"),
     ],
 )
-def test_tune_starts_a_trial_again_until_it_was_lost_too_often(plan, job, error, message):
+def test_tune_starts_a_trial_again_until_it_was_lost_too_often(plan, job, heard, error, message):
     trial = TuneTrial({"trial": plan.trials[1].key}, error)
-    watch = watch_of(plan, job)
+    watch = watch_of(plan, job, heard)
     for number in (1, 2):
-        assert GIVEN_UP not in trial.config
+        assert Losses.GIVEN_UP not in trial.config
         assert trial.max_failures == -1
         trial.num_failures = number
         watch.on_trial_recover(1, [], trial)
-    assert trial.config[GIVEN_UP] == message
+    assert trial.config[Losses.GIVEN_UP] == message
     assert trial.max_failures == 2
 
 
@@ -99,12 +99,12 @@ def test_the_cause_is_known_before_it_is_in_the_storage(plan, job, tmp_path):
     assert said == f"its worker was lost (node died); {again}"
 
 
-def test_another_trial_has_losses_of_its_own(plan, job):
+def test_another_trial_has_losses_of_its_own(plan, job, heard):
     one, other = (TuneTrial({"trial": trial.key}, RuntimeError("killed")) for trial in plan.trials)
-    watch = watch_of(plan, job)
+    watch = watch_of(plan, job, heard)
     watch.on_trial_recover(1, [], one)
     watch.on_trial_recover(1, [], other)
-    assert not {GIVEN_UP} & (one.config.keys() | other.config.keys())
+    assert not {Losses.GIVEN_UP} & (one.config.keys() | other.config.keys())
 
 
 def test_a_loss_is_described_by_the_last_line_of_a_traceback(plan, job):
@@ -130,7 +130,7 @@ def sweep(plan, job, heard):
 def test_the_watch_tells_the_ends_of_trials_apart(sweep, job, heard):
     watch = _Watch(sweep, job)
     one, other = sweep.first, sweep.take()
-    one[GIVEN_UP] = "busy (tried once)"
+    one[Losses.GIVEN_UP] = "busy (tried once)"
     watch.on_trial_error(1, [], TuneTrial(one, TransientError("busy")))
     watch.on_trial_complete(1, [], TuneTrial(other, result={"error": "no pairs"}))
     assert heard.trials == [(one["trial"], "busy (tried once)"), (other["trial"], "no pairs")]

@@ -12,8 +12,9 @@ from raxalign.store.storage import Storage
 from raxalign.sweep import job as module
 from raxalign.sweep.cluster import Room
 from raxalign.sweep.job import Inbox, Job, Outbox, _Lines
+from raxalign.sweep.order import Whole
 from raxalign.sweep.progress import Progress, describe
-from raxalign.sweep.running import Sweep, Whole
+from raxalign.sweep.running import Sweep
 from raxalign.sweep.work import attempt
 from tests.toys.pages import write_page
 

@@ -40,7 +40,7 @@ from raxalign.sweep.cluster import (
 from raxalign.sweep.events import Began, JobEnded
 from raxalign.sweep.job import Job
 from raxalign.sweep.running import run_sweep
-from raxalign.sweep.work import GIVEN_UP
+from raxalign.sweep.work import Losses
 from tests.grids import write_grid
 from tests.ray_head import importable
 from tests.searches import METRIC, search_grid
@@ -119,11 +119,11 @@ def die(config: dict[str, object], job: Job) -> None:
     if trial.method == "rotation" and tries < 3:
         (folder / f"step-{tries + 1:08d}").mkdir(parents=True)
         os._exit(1)
-    if trial.method == "none" and GIVEN_UP not in config:
+    if trial.method == "none" and Losses.GIVEN_UP not in config:
         with Path(job.storage.root, "tries").open("a") as file:
             file.write("x")
         os._exit(1)
-    error = config.get(GIVEN_UP, "")
+    error = config.get(Losses.GIVEN_UP, "")
     return tune.report({"trial": config["trial"], "error": error, "done": True})
 
 

@@ -9,9 +9,8 @@ from raxalign.grid.plan import Plan
 from raxalign.sweep.cluster import Room
 from raxalign.sweep.events import Began
 from raxalign.sweep.job import Job, Outbox
-from raxalign.sweep.order import SweepJob
-from raxalign.sweep.running import Sweep, Whole, missing_stages
-from raxalign.sweep.work import TRAINED_ONLY
+from raxalign.sweep.order import SweepJob, Whole
+from raxalign.sweep.running import Sweep, missing_stages
 from tests.grids import small_plan
 
 
@@ -92,6 +91,35 @@ def test_a_limit_of_trials_is_none_of_stages(plan, job, heard):
     assert sweep.take() is None
 
 
+def test_where_memory_ran_out_fewer_jobs_run_at_once_and_no_loss_is_counted(plan, job, heard):
+    sweep = sweep_of(Whole(plan), replace(job, max_failures=0), heard, cpus=3.0)
+    several = [sweep.take() for _ in range(2)]
+    sweep.all_lost(MemoryError("full"), memory=True)
+    assert heard.notices == [
+        "memory ran out with 2 jobs at once; from now on one at a time"
+        " (run.concurrency says so beforehand)"
+    ]
+    assert [sweep.take(), sweep.take()] == [several[0], None]
+    sweep.ended(several[0], {})
+    assert sweep.take() is not None
+    assert sweep.take() is None
+    assert heard.delays == []
+
+
+def test_a_job_that_alone_is_too_much_for_the_memory_is_given_up_and_others_go_on(plan, job, heard):
+    sweep = sweep_of(Whole(plan), replace(job, max_failures=1), heard, cpus=1.0)
+    given = [after_stages(sweep)["trial"]]
+    sweep.all_lost(MemoryError("the machine is full"), memory=True)
+    while not sweep.counts.failed:
+        given.append(sweep.take()["trial"])
+        sweep.all_lost(MemoryError("the machine is full"), memory=True)
+    why = "its worker was lost 2 times without progress in between (the machine is full)"
+    assert given.count(given[-1]) == 2
+    assert sweep.counts.failed == {given[-1]: why}
+    assert job.storage.ledger.failure(given[-1])["message"] == why
+    assert sweep.take()["trial"] != given[-1]
+
+
 def test_a_failed_stage_fails_the_trials_that_need_it_with_its_message(plan, job, heard):
     sweep = sweep_of(Whole(plan), job, heard)
     while plan.stages[(config := sweep.take())["stage"]].kind != "encoder":
@@ -168,7 +196,7 @@ def test_the_next_group_trains_before_what_the_last_one_left_is_evaluated(
     sweep.trained(other)
     left = [sweep.take(), sweep.take()]
     assert [config["trial"] for config in left] == [one["trial"], other["trial"]]
-    assert all(config["needs"] == "WORKER" and config[TRAINED_ONLY] for config in left)
+    assert all(config["needs"] == "WORKER" and config[Job.TRAINED_ONLY] for config in left)
     for config in left:
         assert not sweep.over
         sweep.ended(config, {})

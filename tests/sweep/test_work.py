@@ -18,7 +18,7 @@ from raxalign.sweep import work
 from raxalign.sweep.job import Inbox, Job
 from raxalign.sweep.order import Holds, SweepJob
 from raxalign.sweep.running import missing_stages
-from raxalign.sweep.work import _run_stage, attempt
+from raxalign.sweep.work import _Machine, _run_stage, attempt
 
 
 @pytest.fixture
@@ -93,6 +93,24 @@ def test_the_hours_of_cards_are_those_of_each_worker_of_an_attempt(plan, job, fa
     found = {name: value for name, value, *_ in Spool(job.storage, key).read()}
     assert found.keys() == {"gpu_hours/0", "gpu_hours/1"}
     assert all(0 < value < 1 for value in found.values())
+
+
+def test_the_first_worker_samples_the_machine_and_a_short_trial_has_none(
+    plan, job, failing, monkeypatch
+):
+    key, spool = plan.trials[0].key, Spool(job.storage, plan.trials[0].key)
+    failing(ValueError("odd"))
+    attempt(job, key)
+    assert spool.read() == []
+    monkeypatch.setattr(_Machine, "EVERY", 0.0)
+    with pytest.raises(ValueError, match="odd"):
+        attempt(job, key, rank=1, world_size=2)
+    assert spool.read() == []
+    attempt(job, key)
+    found = {name: value for name, value, *_ in spool.read()}
+    names = ("cpu_utilization_percentage", "process_memory_megabytes")
+    assert found.keys() == {Spool.SYSTEM + name for name in names}
+    assert found["system/process_memory_megabytes"] > 10
 
 
 @pytest.fixture
@@ -193,3 +211,21 @@ def test_a_machine_that_joins_without_the_storage_is_named_and_does_nothing(job,
     sign.unlink()
     with pytest.raises(StorageError, match=f"{socket.gethostname()} does not see what the driver"):
         replace(job, sign=str(sign)).open_workshop(trains=False)
+
+
+def test_what_a_job_has_freed_goes_back_to_the_machine(plan, job, failing, monkeypatch):
+    """Blocks below the size that the C library maps by themselves, under one that stays."""
+    key, kept = plan.trials[0].key, []
+    monkeypatch.setattr(work.tune, "report", lambda result: None)
+
+    def resident():
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def run_trial(workshop, key):
+        blocks = [bytes(64 << 10) for _ in range(4096)]
+        kept.extend((bytes(64 << 10), resident()))
+        blocks.clear()
+
+    monkeypatch.setattr(Workshop, "run_trial", run_trial)
+    work.run_job({"plan": job.plan, "trial": key, "needs": Holds.WORKER.name}, job)
+    assert resident() < kept[1] - (100 << 20)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from raxalign.errors import RaxalignError
-from raxalign.similarity import nearest_neighbors
+from raxalign.similarity.neighbors import nearest_neighbors
 from raxalign.tasks.vectors.pools import Nearness
 from tests.tasks.outcomes import evaluated, made, static, values, write_dataset
 

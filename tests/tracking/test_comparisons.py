@@ -9,6 +9,8 @@ import json
 import shutil
 import zlib
 from base64 import b64decode
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from raxalign.grid.load import open_grid
 from raxalign.provenance import commit
 from raxalign.report.compared import ComparisonTables
 from raxalign.store.ledger import Ledger
+from raxalign.tracking.client import Client
 from raxalign.tracking.recorder import Recorder
 from raxalign.tracking.runs import PlanRuns, experiment_tags
 from raxalign.values.comparisons import comparisons
@@ -82,6 +85,10 @@ def test_the_verdict_of_a_comparison_is_that_of_the_reports_table(board, runs):
         assert said == words.get(row["verdict"], "not significant")
         assert f"xnli, {row['sentences']} sentence pairs: {100 * row['value']:.1f} [" in change.note
     assert change.tags["verdict_xnli"] == change.tags["verdict_xnli_100"]
+    for size in (50, 100):
+        shown = change.tags[f"{size} pairs"]
+        assert shown.endswith(f" % {change.tags[f'verdict_{size}']}")
+        assert f"retrieval, {size} sentence pairs: {shown.split()[0]} " in change.note
     assert runs["de: none"][1].tags["verdict"] == "baseline"
 
 
@@ -115,6 +122,8 @@ def test_views_have_the_axes_of_the_grid_in_its_order_and_none_that_is_idle(boar
     assert [chart["type"] for chart in charts] == ["LINE"] * len(charts)
     drawn = {(chart["xAxisScaleType"], chart["lineSmoothness"]) for chart in charts}
     assert drawn == {("log", 0)}, "what is smoothed is not what was measured"
+    columns = views["languages"]["selectedColumns"]
+    assert columns[3:5] == ["tags.`50 pairs`", "tags.`100 pairs`"], "each size on the first screen"
     names = [chart["metricKey"] for chart in charts]
     langs = ("avg", "de-en", "fr-en")
     assert names == [*(f"retrieval/{n}/{WORDS}" for n in langs), "xnli/avg_zero_shot/accuracy"]
@@ -152,6 +161,46 @@ def grid(tmp_path, no_runs):
 def of_kind(where, kind: str):
     found = tracked(where.uri, "small")
     return {r["tags"]["mlflow.runName"]: r for r in found if r["tags"]["raxalign.kind"] == kind}
+
+
+@pytest.fixture
+def asked(monkeypatch) -> Counter[str]:
+    """How often each call of the client is made, from now on."""
+    found, real = Counter[str](), Client.__getattr__
+
+    def count(client: Client, name: str) -> object:
+        found[name] += 1
+        return real(client, name)
+
+    monkeypatch.setattr(Client, "__getattr__", count)
+    return found
+
+
+@pytest.mark.slow
+def test_a_run_takes_three_requests_and_what_did_not_change_none(asked, grid):
+    (plan, where), first = grid, dict(asked)
+    kinds = Counter(run["tags"]["raxalign.kind"] for run in tracked(where.uri, "small"))
+    runs = kinds.total()
+    calls = {"create_run": runs, "log_batch": runs, "set_terminated": runs}
+    calls |= {"log_inputs": kinds["cell"], "log_text": 3, "search_runs": 2}
+    calls |= {"get_experiment_by_name": 1, "create_experiment": 1, "set_experiment_tag": 5}
+    assert first == calls
+    asked.clear()
+    Recorder.sync(plan, where)
+    found = {"get_experiment_by_name": 1, "search_runs": 2, "update_run": 1, "set_terminated": 1}
+    assert asked == found
+
+
+@pytest.mark.slow
+def test_the_files_of_a_grid_are_those_of_its_last_driver(grid, tmp_path):
+    plan, where = grid
+    other = Recorder(plan, replace(where, grid_text="name: other"))
+    other.open()
+    other.release()  # and no more: its process was killed
+    Recorder.sync(plan, where)
+    (whole,) = of_kind(where, "grid").values()
+    path = where.connect().download_artifacts(whole["id"], "grid.yaml", str(tmp_path))
+    assert Path(path).read_text(encoding="utf-8") == where.grid_text
 
 
 @pytest.mark.slow

@@ -115,7 +115,7 @@ def registry(tmp_path, no_runs) -> Registry:
     uri = f"sqlite:///{shutil.copy(no_runs, tmp_path / 'mlflow.db')}"
     target = Target(uri, Storage(str(tmp_path)))
     client = target.connect()
-    return Registry(client, target.find_experiment(client, "small"))
+    return Registry(client, target.page(client, "small").experiment)
 
 
 def test_the_earlier_of_two_runs_of_a_key_counts(registry):

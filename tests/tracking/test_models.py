@@ -47,7 +47,7 @@ def test_a_registered_export_has_in_mlflow_the_vectors_of_sentence_transformers(
         monkeypatch.setenv(name, "")
     target = Target(uri, storage)
     client = target.connect()
-    experiment = target.find_experiment(client, "small")
+    experiment = target.page(client, "small").experiment
     run = client.create_run(experiment, tags={"raxalign.trial_key": TRIAL}).info.run_id
     client.log_metric(run, METRIC, 0.75)
     client.log_param(run, "method", "rotation")

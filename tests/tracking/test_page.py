@@ -88,7 +88,7 @@ def test_the_experiment_is_one_of_model_training_with_views_of_cells_and_trials(
         order = f"{view['orderByKey']} {'ASC' if view['orderByAsc'] else 'DESC'}"
         shown = client.search_runs([experiment], view["searchFilter"], order_by=[order])
         assert len(shown) == number, "the store understands filter and order"
-    page = Page(client, empty := client.create_experiment("empty"))
+    page = Page(client, empty := client.create_experiment("empty"), {})
     page.set(experiment_tags(board_of(copied[0], [])))
     without = client.get_experiment(empty).tags
     assert without["mlflow.experimentKind"] == "custom_model_development"
@@ -104,7 +104,7 @@ def test_the_best_cell_is_first_whichever_values_are_better(tmp_path, no_runs, m
     client = Client(f"sqlite:///{shutil.copy(no_runs, tmp_path)}")
     experiment = client.create_experiment("lower")
     board = board_of(plan, [("ranks", "avg", metric, "test")])
-    Page(client, experiment).set(experiment_tags(board))
+    Page(client, experiment, {}).set(experiment_tags(board))
     found = client.get_experiment(experiment).tags
     state = state_of(found[VIEW + "cells"])
     assert state["orderByKey"] == f"metrics.`ranks/avg/{metric}`"

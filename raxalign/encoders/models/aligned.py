@@ -10,14 +10,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from raxalign.catalog import Catalog, PluginFault
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.blocks import Blocks, Edit
-from raxalign.encoders.models.rows import Packed
 from raxalign.encoders.models.sentence_config import SentenceConfig
-from raxalign.encoders.models.static import StaticEncoder, VectorSpace
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.transforms import Affine, Transform, Unit
 from raxalign.encoders.models.vectors import (
@@ -33,6 +31,10 @@ from raxalign.languages import spellings
 from raxalign.lazy import torch
 from raxalign.options.run import BasePrecision
 from raxalign.train.devices import on_device
+
+if TYPE_CHECKING:
+    from raxalign.encoders.models.rows import Packed
+    from raxalign.encoders.models.static import StaticEncoder
 
 _RECORD, _TENSORS, _WEIGHTS, _FORMAT = "transforms.json", "transforms.safetensors", "encoder", 1
 _NUMBERS = "Look for a division by zero, an empty mean or a training run that diverged"
@@ -251,6 +253,8 @@ class AlignedEncoder:
         Return the names of these languages; none where the vectors do not depend on the language.
         Raises `RaxalignError` where sentences cannot be read as `use` says.
         """
+        from raxalign.encoders.models.static import StaticEncoder
+
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         self.encoder.save(folder)
@@ -265,6 +269,8 @@ class AlignedEncoder:
         """Write ``<lang>.aligned.vec`` for each language, the vectors of its words as `words` gives
         them; ``<pivot>-<lang>.aligned.vec`` where the pivot's depend on the other language.
         """
+        from raxalign.encoders.models.static import VectorSpace
+
         for lang in encoder.languages if self.transforms else ():
             words = encoder.space(lang).words
             toward = dict.fromkeys(t.toward for t in self.transforms if t.lang == lang)
@@ -339,6 +345,8 @@ class AlignedEncoder:
     @classmethod
     def from_export(cls, folder: Path | str, device: str = "cpu") -> AlignedEncoder:
         """What `export` wrote, or a plain Hugging Face folder, or one of static vectors."""
+        from raxalign.encoders.models.static import StaticEncoder
+
         folder = Path(folder).absolute()
         kind = StaticEncoder if (folder / StaticEncoder.RECORD).is_file() else TransformerEncoder
         encoder = kind.from_folder(folder, device=device)

@@ -1,12 +1,12 @@
 """The prediction of masked pieces (Devlin et al. 2019): which pieces of a global batch are masked
-and by what, a function of seed and step alone, and the base of the objectives that predict them.
+and by what, a function of seed and step alone, and the objective that predicts them.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
 from raxalign.arrays import offsets_of, ranges
 from raxalign.encoders.models.rows import Packed, Rows
@@ -19,6 +19,7 @@ from raxalign.train.objective import HostSided, Step
 
 MASKED, RANDOM = 0.8, 0.1
 """Shares of the chosen pieces that become the mask, and a random piece; the others stay."""
+RowsT = TypeVar("RowsT")
 
 
 @dataclass(frozen=True)
@@ -156,32 +157,32 @@ class PredictedPieces:
     total: int
 
 
-class MaskedWords(HostSided[Masked, PredictedPieces | None]):
-    """The mean cross-entropy over the masked places of the global batch. Subclasses make its rows,
-    and lay some of them out for the encoder.
+class MaskedLM(HostSided[Masked, PredictedPieces | None], Generic[RowsT]):
+    """The mean cross-entropy over the masked places of the global batch, whose rows are those of
+    `batch_of(rows, step)`, row r of it from ``step.rows[r]``.
     """
 
-    def __init__(self, encoder: TransformerEncoder, mask_share: float) -> None:
+    def __init__(
+        self,
+        encoder: TransformerEncoder,
+        rows: RowsT,
+        batch_of: Callable[[RowsT, Step], Rows],
+        mask_share: float,
+    ) -> None:
         encoder.can_pack()  # found out here, and not by the thread that prepares steps
         self.module = encoder.model
         self.encoder, self.rule = encoder, MaskRule.of(encoder, mask_share)
+        self.rows, self.batch_of = rows, batch_of
 
-    @abstractmethod
-    def batch(self, step: Step) -> Rows:
-        """The rows of the global batch, row r of them made from ``step.rows[r]``."""
-
-    @abstractmethod
     def lay_out(self, rows: Rows, masks: Masks) -> Packed:
         """Some rows as the encoder reads them, with their masks; the device has no part in it."""
-
-    def choose(self, step: Step, rows: Rows) -> Masks:
-        """The masked places of the global batch."""
-        return self.rule.choose(rows, step.generator(Stream.MASKING))
+        found: Packed = self.encoder.lay_out([masks.applied(rows)])
+        return found
 
     def host_batch(self, step: Step) -> Masked:
         """The rows of the global batch and its masks."""
-        rows = self.batch(step)
-        return Masked(rows, self.choose(step, rows))
+        rows = self.batch_of(self.rows, step)
+        return Masked(rows, self.rule.choose(rows, step.generator(Stream.MASKING)))
 
     def host_part(self, _: Step, batch: Masked, positions: np.ndarray) -> PredictedPieces | None:
         """Some rows; rows without a masked place are not read. None where no row has one."""

@@ -14,21 +14,22 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache, partial
 from pathlib import Path
 from types import MethodType, SimpleNamespace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from raxalign.caveats import Caveats
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.blocks import Blocks, Edit
 from raxalign.encoders.models.hub import encoder_place
 from raxalign.encoders.models.loading import ModelInputs, load_model, save_model
-from raxalign.encoders.models.pieces import Pieces, other_pieces, read_template, token_batches
-from raxalign.encoders.models.rows import WIDTH, Packed, Rows, RowSource
 from raxalign.encoders.models.sentence_config import SentenceConfig, files_of
 from raxalign.encoders.models.vectors import Batch, Pooling, Spans, WordVectors
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
 from raxalign.options.run import BasePrecision, Precision
 from raxalign.train.devices import arithmetic, forward_as, on_device
+
+if TYPE_CHECKING:
+    from raxalign.encoders.models.rows import Packed, Rows, RowSource
 
 _LOCAL = ("local_attention", "sliding_window", "attention_window", "block_size", "axial_pos_shape")
 """Entries of configs by which attention is within a window or of blocks. It is as the whole one in
@@ -55,6 +56,8 @@ class TransformerEncoder(Encoder):
     def __init__(
         self, model: Any, tokenizer: Any, device: str = "cpu", precision: Precision = "fp32"
     ) -> None:
+        from raxalign.encoders.models.pieces import read_template
+
         self.model = model.to(device)
         self.precision = precision
         self.tokenizer = tokenizer
@@ -91,6 +94,8 @@ class TransformerEncoder(Encoder):
         arguments and the errors. Pieces that are not the tokenizer's own are reported wherever text
         is read. With `base` the weights are held in bfloat16, and nothing of the model is trained.
         """
+        from raxalign.encoders.models.pieces import other_pieces
+
         name = str(path_or_name)
         encoder = cls(*load_model(name, revision, base), device)
         encoder.base_precision = base
@@ -172,6 +177,9 @@ class TransformerEncoder(Encoder):
         sentences, or of pairs (`pairs[i]` follows `sentences[i]`, in `pair_lang`), which lose the
         end of the longer sentence first. Words keep their numbers whatever is cut.
         """
+        from raxalign.encoders.models.pieces import Pieces
+        from raxalign.encoders.models.rows import RowSource
+
         if pairs is not None and len(pairs) != len(sentences):
             raise ValueError(f"{len(sentences)} sentences, but {len(pairs)} second ones")
         sides = [Pieces.read(self.tokenizer, [sentences], lang)]
@@ -229,6 +237,8 @@ class TransformerEncoder(Encoder):
         """Return all rows of several parts as they are read, at about `width` pieces per row (None:
         `WIDTH` where they are kept apart; 0: one per row). The device has no part in it.
         """
+        from raxalign.encoders.models.rows import WIDTH, Packed
+
         width = (WIDTH if self.can_pack() else 0) if width is None else width
         return Packed.of(parts, int(self.tokenizer.pad_token_id or 0), width)
 
@@ -274,6 +284,8 @@ class TransformerEncoder(Encoder):
         edits: Mapping[int, Edit] | None = None,
     ) -> Iterator[tuple[Sequence[int], WordVectors]]:
         """Word vectors batch by batch, longest sentences first, without gradient and dropout."""
+        from raxalign.encoders.models.pieces import token_batches
+
         rows = self.pieces(sentences, lang)
         sizes = np.array([len(sentence) for sentence in sentences], np.int64)
         if (found := Caveats.listener()) is not None:
@@ -453,6 +465,8 @@ def _probed(encoder: TransformerEncoder) -> tuple[list[torch.Tensor], list[torch
     """The states (F, H) of all layers of random sentences, always the same ones: in one row, and in
     a padded batch, in the same order.
     """
+    from raxalign.encoders.models.rows import Packed, Rows
+
     sizes, pad = np.array(_LENGTHS), int(encoder.tokenizer.pad_token_id or 0)
     known = np.setdiff1d(np.arange(encoder.model.get_input_embeddings().num_embeddings), [pad])
     ids = np.random.default_rng(0).choice(known, sizes.sum())

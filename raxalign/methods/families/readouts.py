@@ -7,7 +7,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -20,11 +20,12 @@ from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
 from raxalign.lazy import torch
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
 from raxalign.methods.families import wording
-from raxalign.methods.families.word_vectors import Moments, TextMoments, WordReading
 from raxalign.options.params import LATER, Removed
 from raxalign.options.sources import DataPath, LocalFile, Source, expand_path
-from raxalign.pairing.build import WordPairs
 from raxalign.train.runtime import Runtime
+
+if TYPE_CHECKING:
+    from raxalign.methods.families.word_vectors import Moments, TextMoments, WordReading
 
 Direction = Literal["to-pivot", "to-other"]
 
@@ -48,6 +49,8 @@ class ReadoutMethod(Method):
 
     def word_reading(self, encoder: Encoder) -> WordReading:
         """Return how words become vectors, as the params say."""
+        from raxalign.methods.families.word_vectors import WordReading
+
         layers = parse_layers(self.params.layers, encoder.n_layers)
         return WordReading(encoder, layers, self.params.pooling)
 
@@ -189,6 +192,8 @@ class MapMethod(ReadoutMethod):
         """Return the sums over the pairs of a language, the side first that moves. Raises
         `RaxalignError` where there are none.
         """
+        from raxalign.methods.families.word_vectors import Moments
+
         found = self.moved_first(reading, inputs, lang)
         return Moments.of(reading, found, self.missing(lang, inputs.pivot))
 
@@ -255,6 +260,8 @@ class WordMapMethod(MapMethod):
         vectors, over all occurrences, of a dictionary's entries whose words both occur `min_count`
         times (Kulshreshtha et al. 2020).
         """
+        from raxalign.pairing.build import WordPairs
+
         langs, params = (lang, inputs.pivot), self.params
         if params.supervision == "parallel":
             rows = reading.short_rows(

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sized
+from collections.abc import Iterator, Mapping, Sized
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
 
 from pydantic import Field, model_validator
 
 from raxalign.corpora.readers.inspection import FileRead
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.masking import MaskedWords, Masks
-from raxalign.encoders.models.rows import Packed, Rows
 from raxalign.encoders.models.sentence_config import SentenceConfig
 from raxalign.encoders.models.trained_weights import (
     AdapterOption,
@@ -28,11 +26,7 @@ from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.extras import require
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
-from raxalign.methods.families.rows import Bitexts
 from raxalign.options.params import LATER, BaseParams, Removed
-from raxalign.train.chance import Stream, mix
-from raxalign.train.loop import Fitted, KeepBest, fit
-from raxalign.train.objective import DevLoss, Objective, Step
 from raxalign.train.options import (
     NO_OPTION,
     Epochs,
@@ -42,6 +36,13 @@ from raxalign.train.options import (
     Warmup,
 )
 from raxalign.train.runtime import Runtime
+
+if TYPE_CHECKING:
+    from raxalign.encoders.models.masking import MaskedLM
+    from raxalign.encoders.models.rows import Rows
+    from raxalign.methods.families.rows import Bitexts
+    from raxalign.train.loop import Fitted, KeepBest
+    from raxalign.train.objective import Objective, Step
 
 
 class WithTask(BaseParams):
@@ -209,8 +210,6 @@ class TrainedMethod(Method, Generic[RowsT]):
         are then merged. Raises what `train` raises, and `RaxalignError` for a training that is one
         with a task's (`raxalign.stages.makers`).
         """
-        from raxalign.encoders.models.transformer import TransformerEncoder
-
         assert isinstance(encoder, TransformerEncoder), "the plan asks `accepts`"
         if self.effect().with_task is not None:
             raise RaxalignError(
@@ -225,6 +224,8 @@ class TrainedMethod(Method, Generic[RowsT]):
         """Let the block train an encoder, except what `freeze` holds; with `lora` by adapters,
         which are merged at its end. `seed` is that of the training.
         """
+        from raxalign.train.chance import Stream, mix
+
         self.acts(encoder.n_layers)
         options = self.params
         with (
@@ -235,8 +236,6 @@ class TrainedMethod(Method, Generic[RowsT]):
 
     def aligned(self, encoder: TransformerEncoder, notes: Mapping[str, object]) -> AlignedEncoder:
         """Return an encoder that was trained, with the notes on its training."""
-        from raxalign.encoders.models.aligned import AlignedEncoder
-
         pooling = self.effect().pooling
         if pooling is not None:
             encoder.sentences = SentenceConfig.trained(pooling, encoder.trailing)
@@ -255,6 +254,8 @@ class TrainedMethod(Method, Generic[RowsT]):
         `DataError` for data with nothing to train on, and `RaxalignError` where `selection: dev`
         would have the last step alone to choose from.
         """
+        from raxalign.train.loop import fit
+
         rows = self.rows(encoder, inputs)
         objective, n_rows = self.objective(encoder, rows, runtime.seed), self.n_rows(rows)
         settings, keep = self.settings(shuffle=self.shuffles()), None
@@ -293,6 +294,8 @@ class TrainedMethod(Method, Generic[RowsT]):
         """Return the sentence pairs of all languages of which the params, which have `min_pieces`,
         `max_pieces` and `max_length`, allow the length.
         """
+        from raxalign.methods.families.rows import Bitexts
+
         resolved = self.resolved()
         allowed = resolved["min_pieces"], resolved["max_pieces"] or None
         return Bitexts.read(encoder, folders, pivot, resolved["max_length"], allowed)
@@ -327,6 +330,9 @@ class TrainedMethod(Method, Generic[RowsT]):
         seed: int,
     ) -> KeepBest:
         """Return what keeps the weights of the lowest loss on the dev part, in `total` steps."""
+        from raxalign.train.loop import KeepBest
+        from raxalign.train.objective import DevLoss
+
         start = objective.comparable_from
         if start >= total:
             raise RaxalignError(
@@ -359,29 +365,6 @@ def losses(fitted: Fitted) -> dict[str, object]:
     return notes
 
 
-class MaskedLM(MaskedWords, Generic[RowsT]):
-    """Predicts masked pieces of `batch_of(rows, step)`, row r of it from ``step.rows[r]``."""
-
-    def __init__(
-        self,
-        encoder: TransformerEncoder,
-        rows: RowsT,
-        batch_of: Callable[[RowsT, Step], Rows],
-        mask_share: float,
-    ) -> None:
-        super().__init__(encoder, mask_share)
-        self.rows, self.batch_of = rows, batch_of
-
-    def batch(self, step: Step) -> Rows:
-        """Return the rows of the global batch."""
-        return self.batch_of(self.rows, step)
-
-    def lay_out(self, rows: Rows, masks: Masks) -> Packed:
-        """Return some rows as the encoder reads them."""
-        found: Packed = self.encoder.lay_out([masks.applied(rows)])
-        return found
-
-
 class MaskedLMMethod(TrainedMethod[RowsT]):
     """Trains by masked language modelling alone."""
 
@@ -408,6 +391,8 @@ class MaskedLMMethod(TrainedMethod[RowsT]):
 
     def objective(self, encoder: TransformerEncoder, rows: RowsT, seed: int) -> MaskedLM[RowsT]:  # noqa: ARG002
         """Return the prediction of masked pieces."""
+        from raxalign.encoders.models.masking import MaskedLM
+
         return MaskedLM(encoder, rows, self.batch_of, self.params.mask_share)
 
     @abstractmethod

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from raxalign.corpora.readers.inspection import FileRead
 from raxalign.corpora.text.words import Spacing
@@ -15,7 +15,9 @@ from raxalign.encoders.models.vectors import Layer, parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.options.params import LATER, BaseParams, PlugIn
 from raxalign.options.sources import EncoderName, Source
-from raxalign.pairing.links import Links
+
+if TYPE_CHECKING:
+    from raxalign.pairing.links import Links
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
@@ -12,8 +12,10 @@ from raxalign.arrays import offsets_of
 from raxalign.lazy import np, pa
 from raxalign.options.params import Removed
 from raxalign.pairing.aligners.base import AlignerInputs, WordAligner
-from raxalign.pairing.links import Links
-from raxalign.pairing.words import Words
+
+if TYPE_CHECKING:
+    from raxalign.pairing.links import Links
+    from raxalign.pairing.words import Words
 
 
 class Thot(WordAligner):
@@ -64,6 +66,8 @@ class Thot(WordAligner):
         self, src: Sequence[Sequence[str]], tgt: Sequence[Sequence[str]], inputs: AlignerInputs
     ) -> tuple[Links, Links]:
         """Both directions' links; those of one sentence pair are sorted by the explained word."""
+        from raxalign.pairing.words import Words
+
         sides = [self._numbers(Words.of(side)) for side in (src, tgt)]
         with ThreadPoolExecutor(max_workers=min(2, max(1, inputs.threads))) as pool:
             forward, reverse = pool.map(self._links, sides, sides[::-1])
@@ -78,6 +82,8 @@ class Thot(WordAligner):
     def _links(self, explaining: list[list[str]], explained: list[list[str]]) -> Links:
         """The links (explaining, explained) of one direction."""
         from thot.alignment import EflomalAlignmentModel
+
+        from raxalign.pairing.links import Links
 
         model = EflomalAlignmentModel()
         last = max(2, round(5000 / max(1, len(explained)) ** 0.5))

@@ -87,8 +87,8 @@ class AnswerSection(Section):
 
 
 def _over_languages(found: Compared, unit: NumberFormat) -> str:
-    """The interval of a mean difference for languages like these, where there is one."""
+    """The interval of a mean difference generalising to new languages, where there is one."""
     sample = found.over_languages
     if sample is None or sample.low is None or sample.high is None:
         return ""
-    return f"like these: {unit.show_interval(sample.low, sample.high)}"
+    return f"new languages: {unit.show_interval(sample.low, sample.high)}"

@@ -9,14 +9,12 @@ from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 
 from raxalign.arrays import Bools, Ints
 from raxalign.corpora.readers.inspection import FileRead, LocalRows
 from raxalign.corpora.text.words import Sentence, in_text
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.pieces import token_batches
-from raxalign.encoders.models.rows import RowSource
 from raxalign.encoders.models.sentence_config import SentenceConfig
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.encoders.models.vectors import (
@@ -36,6 +34,9 @@ from raxalign.sample import Sample, clusters_of, column, units_of
 from raxalign.similarity.measures import MEASURES, TEMPERATURE
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, means
 from raxalign.train.runtime import Runtime
+
+if TYPE_CHECKING:
+    from raxalign.encoders.models.rows import RowSource
 
 SearchDirection = Literal["to_pivot", "from_pivot"]
 """`to_pivot` searches the pivot's side for queries of the other language."""
@@ -512,6 +513,8 @@ def _states(
     layers: Sequence[int],
 ) -> Iterator[tuple[torch.Tensor, Batch, list[torch.Tensor]]]:
     """Yield numbers of rows (B,) with their batch and its states (B, T, H) at each layer."""
+    from raxalign.encoders.models.pieces import token_batches
+
     with evaluating(encoder.model):
         for part in token_batches(rows.lengths, encoder.batch_tokens):
             batch = encoder.collate(rows, part)
