@@ -60,6 +60,12 @@ class SizeCurves:
         refused |= {method: why for method in found if (why := curves.misfit(method))}
         return cls(table, sizes, curves, refused)
 
+    @classmethod
+    def of_main(cls, results: Scoreboard, ledger: Ledger | None) -> SizeCurves | None:
+        """Fit those of the main task's leading table, if it is compared with a baseline."""
+        tables = results.compared_tables()
+        return cls.of(results, ledger, tables[0]) if tables and ledger is not None else None
+
     @staticmethod
     def _lines(results: Scoreboard, table: TableKey) -> Mapping[str, dict[int, Cell]]:
         """The cells of each configuration of the first encoder by size, of those with enough."""

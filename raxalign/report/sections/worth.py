@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import final
 
-from raxalign.analysis.curve import Estimate
 from raxalign.lazy import np
 from raxalign.report.document import Entry, Line, Part, Share, Table, TableNotes, caption
 from raxalign.report.drawing import Panel, Series, Sketch
@@ -113,19 +112,7 @@ class Worth(Section):
             ]
             worths = {name: estimate for name, _, estimate in found.worths(method)}
             cells = [
-                Entry.EMPTY if other not in worths else Entry(*_sizes(worths[other]))
+                Entry.EMPTY if other not in worths else Entry(worths[other].as_size())
                 for other in others
             ]
             yield Line(method, (*values, *cells))
-
-
-def _sizes(found: Estimate) -> tuple[str, str]:
-    """A number of sentence pairs with its interval, to two digits."""
-    low = "fewer" if found.low is None else _round(found.low)
-    high = "more" if found.high is None else _round(found.high)
-    return _round(found.value), f"[{low}, {high}]"
-
-
-def _round(size: float) -> str:
-    """A size to two digits."""
-    return f"{float(f'{size:.2g}'):,.0f}"
