@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.table import Row, at_least, at_most, show
-from raxalign.analysis.curve import Curves, Estimate
+from raxalign.analysis.curve import Estimate, FittedCurves
 from raxalign.analysis.significance import Runs
 from raxalign.arrays import Floats
 
@@ -126,7 +126,7 @@ def asked(setting: Setting, rng: np.random.Generator) -> tuple[list[bool | None]
         {n: Runs.mean_of([lang[method][k] for lang in by_language]) for k, n in enumerate(sizes)}
         for method in range(2)
     ]
-    curves = Curves({"one": runs[0], "other": runs[1]})
+    curves = FittedCurves({"one": runs[0], "other": runs[1]})
     middle = math.sqrt(sizes[0] * sizes[-1])
     at = [sizes[0], middle, sizes[-1], _AHEAD * sizes[-1]]
     hits = [_holds(curves.at("one", size), _true(setting, 0, size)) for size in at]

@@ -175,7 +175,7 @@ class _Trained:
         return TrainedSide(runs, between, within, weight)
 
 
-class Curves:
+class FittedCurves:
     """The curves of several methods over one test set, with the noise that they share."""
 
     def __init__(

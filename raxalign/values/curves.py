@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, ClassVar
 
 from raxalign.analysis.cells import Cell
-from raxalign.analysis.curve import Curve, Curves, Estimate
+from raxalign.analysis.curve import Curve, Estimate, FittedCurves
 from raxalign.analysis.significance import Runs
 from raxalign.store.ledger import Ledger
 from raxalign.values.predictions import Predictions
@@ -27,7 +27,7 @@ class SizeCurves:
 
     table: TableKey
     sizes: Mapping[str, Mapping[int, Cell]]
-    curves: Curves
+    curves: FittedCurves
     refused: Mapping[str, str] = field(default_factory=dict)
 
     AHEAD: ClassVar = 4
@@ -56,7 +56,7 @@ class SizeCurves:
             found[method], sizes[method] = there, {size: cells[size] for size in there}
         if not found:
             return None
-        curves = Curves(found, shared)
+        curves = FittedCurves(found, shared)
         refused |= {method: why for method in found if (why := curves.misfit(method))}
         return cls(table, sizes, curves, refused)
 

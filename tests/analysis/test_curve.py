@@ -1,4 +1,4 @@
-"""Curves over sizes: what is fitted, against values by hand, and what is refused."""
+"""FittedCurves over sizes: what is fitted, against values by hand, and what is refused."""
 
 import math
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks import curves as simulated
-from raxalign.analysis.curve import Curve, Curves
+from raxalign.analysis.curve import Curve, FittedCurves
 from raxalign.analysis.significance import Runs
 
 LOGS = {100: 0.10, 1_000: 0.20, 10_000: 0.30}  # .1 for each power of ten
@@ -22,7 +22,7 @@ def runs_of(value, noise=1e-6, runs=3, seed=0):
 
 
 def curves_of(**values):
-    return Curves(
+    return FittedCurves(
         {
             name: {n: runs_of(v, seed=k) for k, (n, v) in enumerate(of.items())}
             for name, of in values.items()
@@ -52,7 +52,7 @@ def test_the_interval_where_runs_alone_are_random_is_student_s_with_all_their_fr
     values = np.array([-1.0, 0.0, 1.0])
     units, flat = np.arange(2), np.zeros((3, 2))
     runs = {n: Runs((0, 1, 2), 10 + values, units, flat, chance=True) for n in LOGS}
-    found = Curves({"one": runs}).at("one", 1_000)
+    found = FittedCurves({"one": runs}).at("one", 1_000)
     assert found.value == pytest.approx(10)
     assert (found.high or 0) - 10 == pytest.approx(2.4469 / 3, abs=2e-3)  # t(6), .975
 
@@ -87,7 +87,7 @@ def test_runs_that_share_their_training_at_all_sizes_are_not_counted_as_several(
         n: Runs(r.seeds, r.values + values, r.units, r.influences, chance=True)
         for n, r in own.items()
     }
-    apart, shared = Curves({"one": same}), Curves({"one": same}, shared=["one"])
+    apart, shared = FittedCurves({"one": same}), FittedCurves({"one": same}, shared=["one"])
     half = [(c.at("one", 1_000).high or 0) - 0.2 for c in (apart, shared)]
     assert half[0] == pytest.approx(0.01 * 2.4469 / 3, rel=0.01)
     assert half[1] == pytest.approx(0.01 * 4.3027 / math.sqrt(3), rel=0.01)
@@ -95,9 +95,9 @@ def test_runs_that_share_their_training_at_all_sizes_are_not_counted_as_several(
 
 def test_too_little_is_refused():
     with pytest.raises(ValueError, match="at least 3 sizes"):
-        Curves({"one": {100: runs_of(0.1), 1_000: runs_of(0.2)}})
+        FittedCurves({"one": {100: runs_of(0.1), 1_000: runs_of(0.2)}})
     with pytest.raises(ValueError, match="takes two training runs"):
-        Curves({"one": {n: runs_of(v, runs=1) for n, v in LOGS.items()}})
+        FittedCurves({"one": {n: runs_of(v, runs=1) for n, v in LOGS.items()}})
 
 
 def test_intervals_hold_the_truth_as_often_as_they_say():
