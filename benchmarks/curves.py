@@ -11,7 +11,7 @@ value at four times the largest, the size at which one method has what the other
 and where they cross.
 
 Budgets: of the intervals of all settings together, for each question, 93 to 97 % hold the truth; of
-the extrapolated values at least 90 %. A misfit is said of at most 7 % of true curves. The noise is
+the extrapolated values at least 90 %. At most 7 % of true curves are called misfits. The noise is
 the standard error of the share.
 """
 
@@ -105,7 +105,7 @@ def main() -> None:
             show(Row(what, share, at_most(MOST), noise, "95 %"))
     share = sum(misfits) / whole
     noise = math.sqrt((1 - share) / (share * whole)) if share else 0.0
-    what = f"curves: a misfit is said of true ones, {rounds:,} rounds"
+    what = f"curves: true ones that are called misfits, {rounds:,} rounds"
     show(Row(what, share, at_most(MOST_MISFITS), noise, "the level of 5 %"))
 
 
@@ -118,7 +118,7 @@ def _shares(held: list[list[bool | None]]) -> Iterator[tuple[str, float]]:
 
 def asked(setting: Setting, rng: np.random.Generator) -> tuple[list[bool | None], bool]:
     """Return for each question of one round whether the interval holds the truth (None: there is
-    no interval), and whether a misfit is said of a curve.
+    no interval), and whether a curve is called a misfit.
     """
     sizes = setting.places
     by_language = [planted(setting, rng) for _ in range(setting.languages)]

@@ -233,8 +233,8 @@ class FittedCurves:
         if not tests or min(holm(tests)) >= LEVEL:
             return ""
         few = len(curve.sizes) == Curve.FEWEST
-        more = "; a curve that bends takes four sizes" if few else ", and beside one that bends"
-        return f"its values lie beside a straight line over the logarithm of the size{more}"
+        more = "; a curve that bends takes four sizes" if few else ", nor on a curve that bends"
+        return f"its values do not lie on a straight line over the logarithm of the size{more}"
 
     def worth(self, method: str, size: float, other: str) -> Estimate | None:
         """Return the size at which another method's curve has the value of this one at a size, with
@@ -273,19 +273,19 @@ class FittedCurves:
         if turn is None:
             return None
 
-        def last(way: range) -> float | None:
-            """The last place of a way from the turn at which the difference is not significant."""
-            kept = places[way[0]]
+        left, right = found[turn], found[turn + 1]
+        root = places[turn] * (places[turn + 1] / places[turn]) ** (left / (left - right))
+
+        def end(way: range) -> float | None:
+            """The end, on a way from the turn, of the sizes with no significant difference."""
+            kept = root
             for k in way:
                 if noise(places[k]).p(found[k]) < LEVEL:
-                    return kept
+                    return _bisected(kept, places[k], lambda at: noise(at).p(apart(at)) >= LEVEL)
                 kept = places[k]
             return None
 
-        left, right = found[turn], found[turn + 1]
-        root = places[turn] * (places[turn + 1] / places[turn]) ** (left / (left - right))
-        low, high = last(range(turn, -1, -1)), last(range(turn + 1, len(places)))
-        return Estimate(root, low, high)
+        return Estimate(root, end(range(turn, -1, -1)), end(range(turn + 1, len(places))))
 
     def _noise(self, terms: Sequence[tuple[float, str, float]]) -> Noise:
         """The noise of a sum of curves' values: (sign, method, size) of each."""
@@ -301,3 +301,11 @@ class FittedCurves:
         random = [self._trained[m].side(w) for m, w in sums.items() if m in self._trained]
         examples = float(whole @ self._examples @ whole)
         return Spread(examples, self._clusters, tuple(random)).noise()
+
+
+def _bisected(inside: float, outside: float, holds: Callable[[float], bool]) -> float:
+    """The size at which something no longer holds, to a thousandth of the way."""
+    for _ in range(10):
+        middle = math.sqrt(inside * outside)
+        inside, outside = (middle, outside) if holds(middle) else (inside, middle)
+    return math.sqrt(inside * outside)

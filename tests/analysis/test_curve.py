@@ -72,11 +72,11 @@ def test_what_one_method_is_worth_in_pairs_of_another_and_where_they_cross():
 
 def test_values_beside_a_curve_are_said_to_be():
     kinked = curves_of(one={100: 0.1, 1_000: 0.4, 10_000: 0.2}, other=LOGS)
-    why = "its values lie beside a straight line over the logarithm of the size"
+    why = "its values do not lie on a straight line over the logarithm of the size"
     assert kinked.misfit("one") == f"{why}; a curve that bends takes four sizes"
     assert kinked.misfit("other") == ""
     waved = curves_of(one={100: 0.1, 400: 0.4, 1_600: 0.1, 6_400: 0.4})
-    assert waved.misfit("one") == f"{why}, and beside one that bends"
+    assert waved.misfit("one") == f"{why}, nor on a curve that bends"
 
 
 def test_runs_that_share_their_training_at_all_sizes_are_not_counted_as_several():
