@@ -249,7 +249,7 @@ class FittedCurves:
 
     def crossing(self, method: str, other: str) -> Estimate | None:
         """Return the size at which two curves cross, with those around it at which they do not
-        differ; None where they do not cross. Of several crossings it is the first.
+        differ; None where they do not cross.
         """
         curves = self.curves[method], self.curves[other]
         return self._equal(
@@ -264,14 +264,15 @@ class FittedCurves:
         apart: Callable[[float], float],
         noise: Callable[[float], Noise],
     ) -> Estimate | None:
-        """The first size at which a difference is 0, and the ends of those around it at which it is
-        not significant.
+        """The size at which a difference is 0, of several the one nearest to the middle, and the ends
+        of those around it at which it is not significant.
         """
         places = np.geomspace(min(sizes) / _FARTHEST, max(sizes) * _FARTHEST, _PLACES).tolist()
         found = [apart(place) for place in places]
-        turn = next((k for k, (a, b) in enumerate(pairwise(found)) if a * b <= 0 and a != b), None)
-        if turn is None:
+        turns = [k for k, (a, b) in enumerate(pairwise(found)) if a * b <= 0 and a != b]
+        if not turns:
             return None
+        turn = min(turns, key=lambda k: abs(k - _PLACES // 2))
 
         left, right = found[turn], found[turn + 1]
         root = places[turn] * (places[turn + 1] / places[turn]) ** (left / (left - right))
