@@ -264,8 +264,8 @@ class FittedCurves:
         apart: Callable[[float], float],
         noise: Callable[[float], Noise],
     ) -> Estimate | None:
-        """The size at which a difference is 0, of several the one nearest to the middle, and the ends
-        of those around it at which it is not significant.
+        """The size at which a difference is 0, of several the one nearest to the middle, and the
+        ends of those around it at which it is not significant.
         """
         places = np.geomspace(min(sizes) / _FARTHEST, max(sizes) * _FARTHEST, _PLACES).tolist()
         found = [apart(place) for place in places]
