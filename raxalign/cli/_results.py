@@ -225,6 +225,7 @@ def _print_comparisons(
     from raxalign.printing import paragraph
     from raxalign.report.answer import answer
     from raxalign.report.compared import ComparisonTables
+    from raxalign.values.curves import SizeCurves
     from raxalign.values.scoreboard import Scoreboard
 
     plan = opened.plan
@@ -235,7 +236,8 @@ def _print_comparisons(
         text = tables.text(width=width(), over_languages=over_languages)
         results = Scoreboard.of(rows, plan, opened.storage.ledger).tested(found)
         whole = not selection.narrows and not tables.all_pairs
-        lines = paragraph(answer(results), width()) if whole else []
+        curves = SizeCurves.of_main(results, opened.storage.ledger) if whole else None
+        lines = paragraph(answer(results, curves), width()) if whole else []
         print_out("\n".join([text.rstrip(), *lines]))
 
 

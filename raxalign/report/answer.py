@@ -10,6 +10,7 @@ from raxalign.grid.plan import Plan
 from raxalign.measured import spoken
 from raxalign.store.ledger import EarlierLook, Ledger
 from raxalign.values.comparisons import LEFT, Compared, baseline_cells, comparisons, ordinal
+from raxalign.values.curves import SizeCurves
 from raxalign.values.numbers import NumberFormat
 from raxalign.values.predictions import MOST_EVALUATIONS
 from raxalign.values.results import FLOOR, near_floor, rows
@@ -68,18 +69,19 @@ class LanguageTally:
         return ", ".join(parts)
 
 
-def answer(results: Scoreboard) -> str:
+def answer(results: Scoreboard, curves: SizeCurves | None = None) -> str:
     """Return in few sentences what the grid shows, and how little where it shows little.
 
     They begin with what the development set chooses by the main task: the first task of the grid
-    that is compared with a baseline over enough examples.
+    that is compared with a baseline over enough examples. `curves` are those of its values over the
+    number of sentence pairs.
     """
     if not results.cells:
         return "No results yet."
     tables = results.compared_tables()
     if not tables:
         return _uncompared(results, left=any(f.untested == LEFT for f in results.compared))
-    told = _Answer(results, tables)
+    told = _Answer(results, tables, curves)
     return ("So far " if results.lacking.told() else "") + " ".join(told.sentences())
 
 
@@ -97,7 +99,8 @@ def stored_answer(plan: Plan, ledger: Ledger) -> str:
     if results.done > MOST_EVALUATIONS:
         tables = [t for t in tables if plan.measured(t[0], t[1]).better != "neither"][:1]
     read = [*tables, *(_over_all(plan, table) for table in tables)]
-    told = answer(results.tested(comparisons(results.cells, plan, ledger, tables=read)))
+    results = results.tested(comparisons(results.cells, plan, ledger, tables=read))
+    told = answer(results, SizeCurves.of_main(results, ledger))
     return f"{results.lacking.told()} {told}".strip()
 
 
@@ -112,6 +115,7 @@ class _Answer:
 
     results: Scoreboard
     tables: Sequence[TableKey]
+    curves: SizeCurves | None = None
 
     def sentences(self) -> Iterator[str]:
         """Yield the sentences."""
@@ -128,6 +132,7 @@ class _Answer:
         left = (f.name[1] for f in self.results.compared if f.cell is system and f.untested == LEFT)
         if alone := [lang for lang in dict.fromkeys(left) if lang in system.unseen]:
             yield f"It leaves what was not aligned as it is ({', '.join(alone)})."
+        yield from self._data(system)
         yield from self._others(system, others)
         yield from self._asides(system, how, tally)
 
@@ -275,6 +280,26 @@ class _Answer:
         if every.languages and not every.untested and verdicts[0] != verdicts[1]:
             by = f"{self._other('it', every)}, by {self._by(every)}".removesuffix(", by ")
             yield f"Over all words, those linked in training too, {by}."
+
+    def _data(self, system: Cell) -> Iterator[str]:
+        """Yield what the method is worth in data of the best other one, and what more would bring,
+        as the curves over the number of sentence pairs have it.
+        """
+        curves, method = self.curves, self.results.named(system)
+        if curves is None or method not in curves.shown:
+            return
+        unit, several = self.results.unit(*curves.table[:2]), list(curves.worths(method))
+        told = []
+        if several:
+            other, size, worth = max(
+                several, key=lambda one: curves.curves.at(one[0], one[1]).value
+            )
+            told.append(f"reaches what {other} has with {size:,} pairs with {worth.as_size()}")
+        size, ahead = curves.ahead(method)
+        value = f"{unit.show(ahead.value)}{' %' if unit.sign else ''}"
+        around = unit.show_interval(ahead.low, ahead.high).strip("[]")
+        told.append(f"would come to {value} (95 % CI {around}) with {size:,} pairs")
+        yield f"By its curve over the number of sentence pairs it {' and '.join(told)}."
 
     def _other(self, subject: str, tally: LanguageTally) -> str:
         """The clause on another task, other languages or another metric."""

@@ -12,6 +12,7 @@ from raxalign.report.document import Entry, Headline, Line, Share, Table, captio
 from raxalign.report.sections.base import Section
 from raxalign.report.tables import ShownLines
 from raxalign.values.comparisons import LEFT, Compared
+from raxalign.values.curves import SizeCurves
 from raxalign.values.numbers import NumberFormat
 from raxalign.values.scoreboard import TableKey
 
@@ -34,7 +35,8 @@ class AnswerSection(Section):
         found = {f.table for f in compared if f.baseline is not None}
         others = [table for table in results.tables if table in found and table not in first]
         tables = [*first, *(table for table in others if not results.few(table))]
-        return Share(headline=Headline(answer(results), tuple(map(self._matrix, tables))))
+        curves = SizeCurves.of_main(results, self.material.ledger)
+        return Share(headline=Headline(answer(results, curves), tuple(map(self._matrix, tables))))
 
     def _matrix(self, table: TableKey) -> Table:
         results, (task, metric, split) = self.results, table

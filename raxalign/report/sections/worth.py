@@ -1,0 +1,118 @@
+"""What more data would bring, and what a method is worth in data of another one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import final
+
+from raxalign.lazy import np
+from raxalign.report.document import Entry, Line, Part, Share, Table, TableNotes, caption
+from raxalign.report.drawing import Panel, Series, Sketch
+from raxalign.report.sections.base import Section
+from raxalign.values.curves import SizeCurves
+
+_DRAWN = 33  # points of a drawn curve
+
+
+@final
+class Worth(Section):
+    """Curves over the number of sentence pairs, for grids with three sizes or more: a figure with a
+    panel per task, and a table per task of what four times the data would bring and of how many
+    pairs of each method the others are worth.
+    """
+
+    VERSION = 1
+    place = 32
+
+    def share(self) -> Share | None:
+        """Return the figure and the tables; None where nothing has enough sizes."""
+        about = caption("fitted") + self.of_methods(self.MOST_CURVES)
+        title = "Fitted curves over the number of sentence pairs"
+        sketch = Sketch("fitted-curves", title, about, [self._panel(one) for one in self.fitted])
+        return self.one_part(
+            Part("data", "What more data would bring"), [sketch], map(self._table, self.fitted)
+        )
+
+    @cached_property
+    def fitted(self) -> list[SizeCurves]:
+        """The curves of each task's leading table that has some."""
+        ledger = self.material.ledger
+        if ledger is None:
+            return []
+        tables = self.results.leading_tables()
+        found = (SizeCurves.of(self.results, ledger, table) for table in tables)
+        return [one for one in found if one is not None]
+
+    def _panel(self, found: SizeCurves) -> Panel:
+        """The means with their intervals, and the curves with theirs, up to `SizeCurves.AHEAD`
+        times the largest size.
+        """
+        task, metric, _ = found.table
+        scale, series = self.results.unit(task, metric).scale, list[Series]()
+        ticks: set[int] = set()
+        for colour, method in enumerate(list(found.sizes)[: self.MOST_CURVES]):
+            cells = found.sizes[method]
+            names = {size: cell.compared_mean(*found.table) for size, cell in cells.items()}
+            means = [scale * found.curves.curves[method].means[k] for k in range(len(cells))]
+            ends = [self.results.ends(cell, names[size], scale) for size, cell in cells.items()]
+            known = method in found.shown
+            label = "" if known else f"{method} (no curve)"
+            points = Series(label, list(cells), means, ends=ends, look="dots", colour=colour)
+            series.append(points)
+            last, ticks = found.ahead(method)[0], ticks | {*cells}
+            if known:
+                xs = np.geomspace(min(cells), last, _DRAWN).tolist()
+                at = [found.curves.at(method, x) for x in xs]
+                band = [(scale * (one.low or 0.0), scale * (one.high or 0.0)) for one in at]
+                ys = [scale * one.value for one in at]
+                series.append(Series(method, xs, ys, band=band, colour=colour))
+                ticks.add(last)
+        basis = self.results.basis(task, [c for own in found.sizes.values() for c in own.values()])
+        y, x = self.results.axis(task, metric), "sentence pairs per language"
+        return Panel(basis, x, y, series, log=True, ticks=sorted(ticks))
+
+    def _table(self, found: SizeCurves) -> Table:
+        """The table of a task: a line per method."""
+        notes, methods = TableNotes(), list(found.sizes)[: self.MOST_CURVES]
+        others = [method for method in methods if method in found.shown]
+        largest = {method: max(found.sizes[method]) for method in others}
+        worth = [f"of {method} for {largest[method]:,} of the line's" for method in others]
+        size = SizeCurves.AHEAD * max(largest.values(), default=0)
+        return notes.on(
+            Table(
+                "",
+                f"{self.results.titled(found.table[0])}: what data is worth",
+                ("largest", f"{SizeCurves.AHEAD} times as much", *others),
+                tuple(self._lines(found, methods, others, notes)),
+                caption("worth", ahead=size),
+                corner="method" if worth else "",
+            )
+        )
+
+    def _lines(
+        self, found: SizeCurves, methods: list[str], others: list[str], notes: TableNotes
+    ) -> Iterator[Line]:
+        unit = self.results.unit(*found.table[:2])
+        for method in methods:
+            if method in found.refused:
+                why = notes.number(f"No curve: {found.refused[method]}.")
+                empty = (Entry.EMPTY,) * (2 + len(others))
+                yield Line(method, empty, notes=(why,))
+                continue
+            largest = max(found.sizes[method])
+            size, ahead = found.ahead(method)
+            values = [
+                Entry(
+                    unit.show(one.value),
+                    unit.show_interval(one.low, one.high),
+                    below=f"{n:,} pairs",
+                )
+                for n, one in ((largest, found.curves.at(method, largest)), (size, ahead))
+            ]
+            worths = {name: estimate for name, _, estimate in found.worths(method)}
+            cells = [
+                Entry.EMPTY if other not in worths else Entry(worths[other].as_size())
+                for other in others
+            ]
+            yield Line(method, (*values, *cells))

@@ -1,0 +1,96 @@
+"""The curves of a grid's methods over the number of sentence pairs, fitted to its results."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import TYPE_CHECKING, ClassVar
+
+from raxalign.analysis.cells import Cell
+from raxalign.analysis.curve import Curve, Estimate, FittedCurves
+from raxalign.analysis.significance import Runs
+from raxalign.store.ledger import Ledger
+from raxalign.values.predictions import Predictions
+
+if TYPE_CHECKING:
+    from raxalign.values.scoreboard import Scoreboard, TableKey
+
+
+@dataclass(frozen=True)
+class SizeCurves:
+    """The curves of the methods of one encoder in one table, over the means of languages: `sizes`
+    has the names of the methods, as tables have them, with the cells of each size. `refused` says
+    of which there is no curve, and why.
+    """
+
+    table: TableKey
+    sizes: Mapping[str, Mapping[int, Cell]]
+    curves: FittedCurves
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+    AHEAD: ClassVar = 4
+    """How many times the largest size is the one that a curve is extrapolated to."""
+
+    @classmethod
+    def of(cls, results: Scoreboard, ledger: Ledger, table: TableKey) -> SizeCurves | None:
+        """Fit the curves of a table; None where no method has enough sizes and predictions."""
+        sizes, refused = dict[str, Mapping[int, Cell]](), dict[str, str]()
+        found, shared = dict[str, Mapping[int, Runs]](), list[str]()
+        predictions = Predictions(results.plan, ledger)
+        for method, cells in cls._lines(results, table).items():
+            names = {size: cell.compared_mean(*table) for size, cell in cells.items()}
+            runs = {s: predictions.runs(c, [n]).get(n) for s, c in cells.items() if (n := names[s])}
+            there = {size: own for size, own in runs.items() if own is not None}
+            if len(there) < Curve.FEWEST:
+                continue
+            if not all(own.testable for own in there.values()):
+                refused[method] = "a single training run does not show how runs differ"
+                continue
+            pairs = [
+                (a, b, n) for a, b in combinations(cells.values(), 2) if (n := names[min(names)])
+            ]
+            if any(predictions.pairs_up(*pair) for pair in pairs):
+                shared.append(method)
+            found[method], sizes[method] = there, {size: cells[size] for size in there}
+        if not found:
+            return None
+        curves = FittedCurves(found, shared)
+        refused |= {method: why for method in found if (why := curves.misfit(method))}
+        return cls(table, sizes, curves, refused)
+
+    @classmethod
+    def of_main(cls, results: Scoreboard, ledger: Ledger | None) -> SizeCurves | None:
+        """Fit those of the main task's leading table, if it is compared with a baseline."""
+        tables = results.compared_tables()
+        return cls.of(results, ledger, tables[0]) if tables and ledger is not None else None
+
+    @staticmethod
+    def _lines(results: Scoreboard, table: TableKey) -> Mapping[str, dict[int, Cell]]:
+        """The cells of each configuration of the first encoder by size, of those with enough."""
+        lines: dict[str, dict[int, Cell]] = defaultdict(dict)
+        there = results.measured_cells(*table[:2])
+        for cell in there:
+            if cell.sentences is not None and cell.encoder == there[0].encoder:
+                lines[results.named(cell)][cell.sentences] = cell
+        return {name: cells for name, cells in lines.items() if len(cells) >= Curve.FEWEST}
+
+    @property
+    def shown(self) -> list[str]:
+        """The methods whose curves describe their values."""
+        return [method for method in self.sizes if method not in self.refused]
+
+    def ahead(self, method: str) -> tuple[int, Estimate]:
+        """Return `AHEAD` times the largest size of a method, and the value of its curve there."""
+        size = self.AHEAD * max(self.sizes[method])
+        return size, self.curves.at(method, size)
+
+    def worths(self, other: str) -> Iterator[tuple[str, int, Estimate]]:
+        """Yield the methods, with their largest sizes, that a number of sentence pairs of another
+        one is worth, and that number.
+        """
+        for method in self.shown:
+            size = max(self.sizes[method])
+            if method != other and (found := self.curves.worth(method, size, other)) is not None:
+                yield method, size, found

@@ -1,0 +1,108 @@
+"""FittedCurves over sizes: what is fitted, against values by hand, and what is refused."""
+
+import math
+
+import numpy as np
+import pytest
+
+from benchmarks import curves as simulated
+from raxalign.analysis.curve import Curve, FittedCurves
+from raxalign.analysis.significance import Runs
+
+LOGS = {100: 0.10, 1_000: 0.20, 10_000: 0.30}  # .1 for each power of ten
+
+
+def runs_of(value, noise=1e-6, runs=3, seed=0):
+    """Runs about a value, with a little noise of the runs and of 50 examples."""
+    rng = np.random.default_rng(seed)
+    values = value + noise * np.array([-1.0, 0.0, 1.0, 0.5, -0.5][:runs])
+    influences = noise * rng.normal(size=(runs, 50)) / 50
+    influences -= influences.mean(1, keepdims=True)
+    return Runs(tuple(range(runs)), values, np.arange(50), influences, chance=True)
+
+
+def curves_of(**values):
+    return FittedCurves(
+        {
+            name: {n: runs_of(v, seed=k) for k, (n, v) in enumerate(of.items())}
+            for name, of in values.items()
+        }
+    )
+
+
+def test_three_sizes_get_a_straight_line_over_the_logarithm():
+    curve = Curve.fit(list(LOGS), np.array([*LOGS.values()]), np.full(3, 2.0))
+    assert curve.bend == 0
+    assert (curve.level, curve.slope) == pytest.approx((0.1, 0.1 / math.log(10)))
+    assert curve.at(100_000) == pytest.approx(0.4)
+    assert curve.weights(1_000) == pytest.approx([1 / 3, 1 / 3, 1 / 3])
+    assert curve.weights(10_000) == pytest.approx([-1 / 6, 1 / 3, 5 / 6])
+
+
+def test_a_power_law_that_saturates_is_found_as_it_is():
+    sizes = [100, 400, 1_600, 6_400]
+    means = np.array([0.2 + 0.3 * (1 - (n / 100) ** -0.5) / 0.5 for n in sizes])
+    curve = Curve.fit(sizes, means, np.ones(4))
+    assert (curve.level, curve.slope, curve.bend) == pytest.approx((0.2, 0.3, 0.5))
+    assert curve.at(25_600) == pytest.approx(0.2 + 0.3 * (1 - 1 / 16) / 0.5)
+
+
+def test_the_interval_where_runs_alone_are_random_is_student_s_with_all_their_freedom():
+    """Three sizes of three runs with variance 1: the middle is their mean, with 1 / 9 of it."""
+    values = np.array([-1.0, 0.0, 1.0])
+    units, flat = np.arange(2), np.zeros((3, 2))
+    runs = {n: Runs((0, 1, 2), 10 + values, units, flat, chance=True) for n in LOGS}
+    found = FittedCurves({"one": runs}).at("one", 1_000)
+    assert found.value == pytest.approx(10)
+    assert (found.high or 0) - 10 == pytest.approx(2.4469 / 3, abs=2e-3)  # t(6), .975
+
+
+def test_what_one_method_is_worth_in_pairs_of_another_and_where_they_cross():
+    curves = curves_of(one=LOGS, other={n: 0.05 + 2 * v for n, v in LOGS.items()})
+    above = curves.worth("other", 100, "one")  # .25 is that of 10 ** 3.5
+    assert above is not None
+    assert above.value == pytest.approx(10**3.5, rel=0.01)
+    assert (above.low or 0) <= above.value <= (above.high or 0)
+    assert curves.worth("other", 10_000, "one") is None  # .65 is beyond four times the largest
+    crossing = curves_of(one=LOGS, other=dict.fromkeys(LOGS, 0.25)).crossing("one", "other")
+    assert crossing is not None
+    assert crossing.value == pytest.approx(10**3.5, rel=0.01)
+    assert curves.crossing("one", "other") is None
+
+
+def test_values_beside_a_curve_are_said_to_be():
+    kinked = curves_of(one={100: 0.1, 1_000: 0.4, 10_000: 0.2}, other=LOGS)
+    why = "its values do not lie on a straight line over the logarithm of the size"
+    assert kinked.misfit("one") == f"{why}; a curve that bends takes four sizes"
+    assert kinked.misfit("other") == ""
+    waved = curves_of(one={100: 0.1, 400: 0.4, 1_600: 0.1, 6_400: 0.4})
+    assert waved.misfit("one") == f"{why}, nor on a curve that bends"
+
+
+def test_runs_that_share_their_training_at_all_sizes_are_not_counted_as_several():
+    """What is the same at all sizes stays random in their mean."""
+    values = np.array([-0.01, 0.0, 0.01])
+    own = {n: runs_of(v, noise=1e-9) for n, v in LOGS.items()}
+    same = {
+        n: Runs(r.seeds, r.values + values, r.units, r.influences, chance=True)
+        for n, r in own.items()
+    }
+    apart, shared = FittedCurves({"one": same}), FittedCurves({"one": same}, shared=["one"])
+    half = [(c.at("one", 1_000).high or 0) - 0.2 for c in (apart, shared)]
+    assert half[0] == pytest.approx(0.01 * 2.4469 / 3, rel=0.01)
+    assert half[1] == pytest.approx(0.01 * 4.3027 / math.sqrt(3), rel=0.01)
+
+
+def test_too_little_is_refused():
+    with pytest.raises(ValueError, match="at least 3 sizes"):
+        FittedCurves({"one": {100: runs_of(0.1), 1_000: runs_of(0.2)}})
+    with pytest.raises(ValueError, match="takes two training runs"):
+        FittedCurves({"one": {n: runs_of(v, runs=1) for n, v in LOGS.items()}})
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say():
+    rng = np.random.default_rng(1)
+    found = [simulated.asked(simulated.Setting(4, 3, bend=0.4), rng)[0] for _ in range(60)]
+    for name, hits in zip(simulated.ASKED, zip(*found, strict=True), strict=True):
+        there = [hit for hit in hits if hit is not None]
+        assert sum(there) >= 0.85 * len(there), name
