@@ -44,11 +44,11 @@ class Estimate:
     low: float | None
     high: float | None
 
-    def as_size(self) -> str:
-        """Return a number of sentence pairs with its interval, to two digits.
+    def as_size(self, what: str = "") -> str:
+        """Return a number of sentence pairs, or of `what`, with its interval, to two digits.
 
-        >>> Estimate(1904.0, 1430.0, None).as_size()
-        '1,900 (95 % CI 1,400 or more)'
+        >>> Estimate(1904.0, 1430.0, None).as_size("pairs")
+        '1,900 pairs (95 % CI 1,400 or more)'
         """
         low, middle, high = (
             None if one is None else f"{float(f'{one:.2g}'):,.0f}"
@@ -56,7 +56,7 @@ class Estimate:
         )
         both = f"{low}–{high}" if low and high else ""
         around = both or (f"{low} or more" if low else f"up to {high}" if high else "unknown")
-        return f"{middle} (95 % CI {around})"
+        return f"{middle} {what}".strip() + f" (95 % CI {around})"
 
 
 @dataclass(frozen=True)

@@ -294,11 +294,13 @@ class _Answer:
             other, size, worth = max(
                 several, key=lambda one: curves.curves.at(one[0], one[1]).value
             )
-            told.append(f"reaches what {other} has with {size:,} pairs with {worth.as_size()}")
+            told.append(f"takes {worth.as_size('pairs')} for what {other} reaches with {size:,}")
         size, ahead = curves.ahead(method)
         value = f"{unit.show(ahead.value)}{' %' if unit.sign else ''}"
-        around = unit.show_interval(ahead.low, ahead.high).strip("[]")
-        told.append(f"would come to {value} (95 % CI {around}) with {size:,} pairs")
+        around = unit.show_interval(ahead.low, ahead.high).strip("[]").replace(", ", "–")
+        told.append(
+            f"would come to {value} (95 % CI {around}) with {size:,}, which is extrapolated"
+        )
         yield f"By its curve over the number of sentence pairs it {' and '.join(told)}."
 
     def _other(self, subject: str, tally: LanguageTally) -> str:

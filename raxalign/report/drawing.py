@@ -37,8 +37,8 @@ class Series:
     """Points that belong together, with the ends of their intervals and their names.
 
     Attributes:
-        look: A `line`, one for dev values (`dashed`), a horizontal line (`level`) or a cloud of
-            points (`dots`).
+        look: A `line`, one for dev values (`dashed`), one that was fitted (`curve`, without the
+            marks of points), a horizontal line (`level`) or a cloud of points (`dots`).
         band: The ends of an interval at each point, drawn as an area.
     """
 
@@ -46,7 +46,7 @@ class Series:
     x: Sequence[float]
     y: Sequence[float]
     ends: Sequence[Ends] = ()
-    look: Literal["line", "dashed", "level", "dots"] = "line"
+    look: Literal["line", "dashed", "curve", "level", "dots"] = "line"
     colour: int = 0
     names: Sequence[str] = ()
     x_ends: Sequence[Ends] = ()
@@ -247,7 +247,7 @@ def _panel(axes: Axes, panel: Panel) -> None:
     _ticks(axes, panel)
     axes.margins(x=0.08, y=0.12)
     clouds = [series for series in panel.series if series.look == "dots"]
-    if any(cloud.x_ends or cloud.ends for cloud in clouds):
+    if not panel.log and any(cloud.x_ends or cloud.ends for cloud in clouds):
         x_ends = [end for cloud in clouds for end in cloud.x_ends]
         axes.set_xlim(*_around([x for cloud in clouds for x in cloud.x], x_ends, panel.x))
     if len(clouds) < len(panel.series) or ends:
@@ -365,6 +365,7 @@ def draw_series(axes: Axes, series: Series) -> None:
         style |= {"markerfacecolor": "none" if look == "dashed" else colour}
     if series.band:
         style["markevery"] = max(1, len(series.x) // _MARKERS)
+        style["marker"] = "" if look == "curve" else style["marker"]
         low, high = zip(*series.band, strict=True)
         axes.fill_between(series.x, low, high, color=colour, alpha=0.18, linewidth=0)
     _error_bars(axes, (series.x, series.y), series.x_ends, "xerr", colour)

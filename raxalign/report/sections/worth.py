@@ -57,7 +57,7 @@ class Worth(Section):
             means = [scale * found.curves.curves[method].means[k] for k in range(len(cells))]
             ends = [self.results.ends(cell, names[size], scale) for size, cell in cells.items()]
             known = method in found.shown
-            label = "" if known else f"{method} (no curve)"
+            label = method if known else f"{method} (no curve)"
             points = Series(label, list(cells), means, ends=ends, look="dots", colour=colour)
             series.append(points)
             last, ticks = found.ahead(method)[0], ticks | {*cells}
@@ -66,7 +66,7 @@ class Worth(Section):
                 at = [found.curves.at(method, x) for x in xs]
                 band = [(scale * (one.low or 0.0), scale * (one.high or 0.0)) for one in at]
                 ys = [scale * one.value for one in at]
-                series.append(Series(method, xs, ys, band=band, colour=colour))
+                series.append(Series("", xs, ys, band=band, look="curve", colour=colour))
                 ticks.add(last)
         basis = self.results.basis(task, [c for own in found.sizes.values() for c in own.values()])
         y, x = self.results.axis(task, metric), "sentence pairs per language"
