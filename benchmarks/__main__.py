@@ -67,6 +67,7 @@ RUNS = (
     Run("significance", "150", 15),
     Run("language_sample", "60", 3),
     Run("sequential", "2", 2),
+    Run("curves", "4", 8),
     Run("inline_trial", "16", 30),
     Run("many_trials", "--trials 300", 50),
     Run("busy", "2", 100),

@@ -1,0 +1,87 @@
+"""What a report states of curves over the number of sentence pairs, from curves made by hand."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from raxalign.analysis.curve import FittedCurves
+from raxalign.analysis.significance import Comparison, Runs
+from raxalign.report.answer import answer
+from raxalign.report.sections.base import Material
+from raxalign.report.sections.worth import Worth
+from raxalign.values.comparisons import Compared
+from raxalign.values.curves import SizeCurves
+from raxalign.values.scoreboard import Scoreboard
+from tests.report.test_answer import EMPTY, row
+
+TABLE = ("xnli", "accuracy", "test")
+VALUES = {  # a straight line over the logarithm, one as far above it as ten times the data, a kink
+    "rotation": {100: 0.50, 1_000: 0.55, 10_000: 0.60},
+    "finetune": {100: 0.55, 1_000: 0.60, 10_000: 0.65},
+    "kinked": {100: 0.50, 1_000: 0.60, 10_000: 0.50},
+}
+
+
+def runs_of(value):
+    """Three runs about a value, on 40 examples, with hardly any noise."""
+    noise = 1e-4 * np.array([-1.0, 0.0, 1.0])
+    return Runs((0, 1, 2), value + noise, np.arange(40), np.zeros((3, 40)), chance=True)
+
+
+@pytest.fixture
+def found():
+    """The results with the curves; of `kinked` there is none."""
+    rows = [
+        row(method, "de", value, sentences=size, evaluation=f"{method}{size}")
+        for method, values in VALUES.items()
+        for size, value in values.items()
+    ]
+    results = Scoreboard.of([*rows, row("none", "de", 0.45)], EMPTY)
+    cells = {method: {} for method in VALUES}
+    for cell in results.cells:
+        if cell.sentences is not None:
+            cells[cell.method][cell.sentences] = cell
+    fitted = FittedCurves(
+        {m: {size: runs_of(v) for size, v in values.items()} for m, values in VALUES.items()}
+    )
+    refused = {method: why for method in VALUES if (why := fitted.misfit(method))}
+    return results, SizeCurves(TABLE, cells, fitted, refused)
+
+
+def test_the_answer_says_what_the_method_is_worth_in_data_and_what_more_would_bring(found):
+    results, curves = found
+    (base,) = (cell for cell in results.cells if cell.method == "none")
+    best = curves.sizes["finetune"][10_000]
+    name = ("xnli", "de", "accuracy", "test")
+    test = Comparison(0.2, 0.18, 0.22, 0.01, 3, 3, 40)
+    own = {"comparison": test, "verdict": "better", "baseline": base}
+    compared = Compared(best, name, best.values[name], **own)
+    said = answer(results.tested([compared]), curves)
+    told = "By its curve over the number of sentence pairs it takes 1,000 pairs (95 % CI 990–1,000)"
+    told += " for what rotation reaches with 10,000 and would come to 68.0 % (95 % CI 68.0–68.0)"
+    assert told in said
+    assert "with 40,000, which is extrapolated." in said
+    assert "By its curve" not in answer(results.tested([compared]))
+
+
+def test_a_table_has_the_sizes_that_methods_are_worth_and_why_one_has_no_curve(found, tmp_path):
+    results, curves = found
+    section = Worth(Material(results, tmp_path))
+    assert section.share() is None  # without predictions there are no curves
+    section.fitted = [curves]
+    (part,) = section.share().parts
+    (table,) = part.tables
+    lines = {line.label: line for line in table.lines}
+    assert table.columns == ("largest", "4 times as much", "rotation", "finetune")
+    assert [entry.below for entry in lines["finetune"].entries[:2]] == [
+        "10,000 pairs",
+        "40,000 pairs",
+    ]
+    assert lines["finetune"].entries[2].text == "1,000 (95 % CI 990–1,000)"
+    assert lines["rotation"].entries[3].text == "–"  # .65 is beyond four times its largest size
+    assert "do not lie on a straight line" in table.notes[0]
+    assert [entry.state for entry in lines["kinked"].entries] == ["empty"] * 4
+    (figure,) = part.figures
+    assert "kinked (no curve)" in figure.svg
+    assert replace(curves, refused={}).shown == list(VALUES)
