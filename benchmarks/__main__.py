@@ -54,7 +54,7 @@ RUNS = (
     Run("word_vectors", "--sentences 1500", 35),
     Run("finetune", "--steps 15", 65),
     Run("training", "--steps 6", 70),
-    Run("tasks", "--rows 320", 85),
+    Run("tasks", "--rows 320", 150),
     Run("joint", "--steps 8 --batch 16", 30),
     Run("translation", "--sentences 100", 25),
     Run("layers", "--sentences 200", 30),

@@ -35,11 +35,11 @@ def programs(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_every_benchmark_is_in_the_list_and_all_fit_sixteen_minutes():
+def test_every_benchmark_is_in_the_list_and_all_fit_eighteen_minutes():
     there = {path.stem for path in (ROOT / "benchmarks").glob("*.py")} - HELPERS - ON_CARDS
     assert {chosen.module for chosen in RUNS} == {name for name in there if name[0] != "_"}
     assert len({chosen.name for chosen in RUNS}) == len(RUNS)
-    assert sum(chosen.seconds for chosen in RUNS) <= 16 * 60
+    assert sum(chosen.seconds for chosen in RUNS) <= 18 * 60
 
 
 def test_a_benchmark_that_fails_keeps_its_rows_and_names_the_error(programs):
