@@ -184,8 +184,8 @@ class FittedCurves:
         """Fit a curve to the runs of each method, size -> runs. Runs of methods that are `shared`
         have their task's training in common, seed by seed, at all sizes.
 
-        Raises ValueError where a method has fewer than `Curve.FEWEST` sizes, a single training run
-        of a size, or where there is one example.
+        Raises ValueError where there is no method or a single example, or a method has fewer than
+        `Curve.FEWEST` sizes, or a single training run of a size.
         """
         self.curves: dict[str, Curve] = {}
         self._sides: dict[str, slice] = {}
@@ -203,6 +203,8 @@ class FittedCurves:
             counts = np.array([float(len(side.seeds)) for side in own])
             means = np.array([side.mean() for side in own])
             self.curves[method] = Curve.fit(sorted(by_size), means, counts)
+        if not every:
+            raise ValueError("there is nothing to fit")
         parts = Runs.aligned(every)
         self._clusters = parts[0].shape[1]
         if self._clusters < 2:

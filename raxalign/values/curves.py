@@ -52,11 +52,17 @@ class SizeCurves:
                 (a, b, n) for a, b in combinations(cells.values(), 2) if (n := names[min(names)])
             ]
             if any(predictions.pairs_up(*pair) for pair in pairs):
+                common = set.intersection(*(set(own.seeds) for own in there.values()))
+                if len(common) < 2:
+                    refused[method] = "its sizes have no two training runs in common yet"
+                    continue
                 shared.append(method)
-            found[method], sizes[method] = there, {size: cells[size] for size in there}
-        if not found:
+            found[method] = there
+            sizes[method] = {size: cells[size] for size in sorted(there)}
+        try:
+            curves = FittedCurves(found, shared)
+        except ValueError:  # no method, or a single example
             return None
-        curves = FittedCurves(found, shared)
         refused |= {method: why for method in found if (why := curves.misfit(method))}
         return cls(table, sizes, curves, refused)
 

@@ -73,7 +73,10 @@ def test_a_table_has_the_sizes_that_methods_are_worth_and_why_one_has_no_curve(f
     (part,) = section.share().parts
     (table,) = part.tables
     lines = {line.label: line for line in table.lines}
-    assert table.columns == ("largest", "4 times as much", "rotation", "finetune")
+    assert table.columns == (
+        *("largest", "4 times as many"),
+        *("rotation with 10,000", "finetune with 10,000"),
+    )
     assert [entry.below for entry in lines["finetune"].entries[:2]] == [
         "10,000 pairs",
         "40,000 pairs",

@@ -74,21 +74,15 @@ class Worth(Section):
 
     def _table(self, found: SizeCurves) -> Table:
         """The table of a task: a line per method."""
-        notes, methods = TableNotes(), list(found.sizes)[: self.MOST_CURVES]
+        notes, every = TableNotes(), dict.fromkeys([*found.sizes, *found.refused])
+        methods = list(every)[: self.MOST_CURVES]
         others = [method for method in methods if method in found.shown]
-        largest = {method: max(found.sizes[method]) for method in others}
-        worth = [f"of {method} for {largest[method]:,} of the line's" for method in others]
-        size = SizeCurves.AHEAD * max(largest.values(), default=0)
-        return notes.on(
-            Table(
-                "",
-                f"{self.results.titled(found.table[0])}: what data is worth",
-                ("largest", f"{SizeCurves.AHEAD} times as much", *others),
-                tuple(self._lines(found, methods, others, notes)),
-                caption("worth", ahead=size),
-                corner="method" if worth else "",
-            )
-        )
+        others = others if len(others) > 1 else []
+        columns = (f"{method} with {max(found.sizes[method]):,}" for method in others)
+        title = f"{self.results.titled(found.table[0])}: what data is worth"
+        ahead = f"{SizeCurves.AHEAD} times as many"
+        lines = tuple(self._lines(found, methods, others, notes))
+        return notes.on(Table("", title, ("largest", ahead, *columns), lines, caption("worth")))
 
     def _lines(
         self, found: SizeCurves, methods: list[str], others: list[str], notes: TableNotes
