@@ -3,8 +3,8 @@
 usage: python -m benchmarks.plan_speed
 
 Budgets: `plan` of 1,000 trials in 1 s and of 10,000 in 10 s; `grid` on a finished grid 3 s;
-`--help` 0.3 s; `plan`, `status` and `results` of the quickstart 0.35 s; `doctor` 0.4 s, where there
-is no driver of a GPU. Seconds are those of cores, the best of three runs. `PYTHONDONTWRITEBYTECODE`
+`--help` 0.3 s; `plan`, `status` and `results` of the quickstart 0.35 s; `doctor` 0.4 s without a
+GPU driver. Seconds are those of cores, the best of three runs. `PYTHONDONTWRITEBYTECODE`
 is taken out of the environment: with it every run compiles the package again, which takes .2 s and
 says nothing about an installed one. Seconds are given as multiples of starting Python with the
 lightest of our libraries too, so that a slow machine can be told from slow code.

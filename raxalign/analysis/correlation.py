@@ -28,7 +28,9 @@ class Correlation:
             raise ValueError(f"{len(x)} and {len(y)} values")
         if len(x) < 3 or len(set(x)) < 2 or len(set(y)) < 2:
             return cls(None, None, len(x))
-        return cls(_pearson(x, y), _pearson(_ranks(x), _ranks(y)), len(x))
+        from scipy.stats import rankdata
+
+        return cls(_pearson(x, y), _pearson(rankdata(x), rankdata(y)), len(x))
 
 
 @dataclass(frozen=True)
@@ -75,12 +77,5 @@ def _fisher(correlations: Floats) -> Floats:
     return np.arctanh(np.clip(correlations, -0.999999, 0.999999))
 
 
-def _pearson(x: Sequence[float] | Floats, y: Sequence[float] | Floats) -> float:
+def _pearson(x: Sequence[float], y: Sequence[float]) -> float:
     return round(float(np.corrcoef(x, y)[0, 1]), 12)
-
-
-def _ranks(values: Sequence[float]) -> Floats:
-    """The ranks from 1; equal values have their mean rank."""
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ranks: Floats = (np.cumsum(counts) - (counts - 1) / 2)[place]
-    return ranks

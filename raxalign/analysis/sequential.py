@@ -110,7 +110,7 @@ def closed(
     within a margin (None: the question has none).
 
     It is the closed test (Marcus, Peritz & Gabriel 1976) with weighted Bonferroni inequalities. Of
-    a question one hypothesis at most is true: that there is no difference, or that it is the margin
+    a question at most one hypothesis is true: that there is no difference, or that it is the margin
     or more. The second is wrongly rejected half as often as the level says, since one end of an
     interval alone can do so. An intersection of u hypotheses of the first kind and v of the second
     is therefore rejected at .05 / (u + v / 2). So the smallest p-value counts as many times as

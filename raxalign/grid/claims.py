@@ -57,7 +57,7 @@ class Claim:
     metric: str | None = None  # None: the main one
     lang: str | None = None  # None: the mean over languages
     margin: float | None = None
-    over_languages: bool = False  # for languages like these, of which the grid's are a sample
+    over_languages: bool = False  # for new languages, of which the grid's are a sample
     relative: bool = False  # the margin is in percent of how far `second` is from chance
 
     @classmethod

@@ -55,8 +55,8 @@ def run_job(config: dict[str, Any], job: Job) -> None:
         else:
             _run_inline(config, job)
     finally:
-        # the C library keeps what a job has freed, after a training some GiB in each actor that is
-        # used again, and other workers need it
+        # the C library keeps what a job has freed, after a training run some GiB in each actor that
+        # is used again, and other workers need it
         with suppress(AttributeError):  # glibc alone has it
             ctypes.CDLL(None).malloc_trim(0)
 
@@ -200,7 +200,7 @@ def _curves(
     job: Job, key: str, rank: int, outbox: Outbox
 ) -> Iterator[tuple[Spool, Callable[[Mapping[str, float], int], None]]]:
     """Keep the curves of a trial, what its first worker uses, and in the end the hours for which
-    this worker held GPUs. Yields what receives metrics too. The speed of a training is shown only.
+    this worker held GPUs. Yields what receives metrics too; only a training run's speed is shown.
     """
     spool, begun, machine = Spool(job.storage, key), time.monotonic(), _Machine(job)
 

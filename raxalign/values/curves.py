@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class SizeCurves:
     """The curves of the methods of one encoder in one table, over the means of languages: `sizes`
-    has the names of the methods, as tables have them, with the cells of each size. `refused` says
-    of which there is no curve, and why.
+    has the names of the methods, as tables have them, with the cells of each size. `refused`
+    names those without a curve, and why.
     """
 
     table: TableKey
