@@ -9,7 +9,7 @@ import logging
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -28,8 +28,9 @@ from raxalign.grid.stored import StoredPlans
 from raxalign.grid.trial import Trial
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.sweep import events
-from raxalign.sweep.cluster import Room, joined, require_daemons
+from raxalign.sweep.cluster import Room, joined, patience, require_daemons
 from raxalign.sweep.events import Hear, Over, Said
+from raxalign.sweep.forked import Libraries
 from raxalign.sweep.job import Job
 from raxalign.sweep.order import Holds, Order, SweepJob
 from raxalign.sweep.work import GIVEN_UP, TRAINED_ONLY, Losses, run_job
@@ -389,8 +390,12 @@ def run_sweep(
     can never give what a trial asks for.
     """
     source = Whole(source) if isinstance(source, Plan) else source
+    libraries = Libraries.of_the_kinds_here(job.thread_limits)
     try:
-        with joined(job, address, hear) as (job, nodes):
+        with (
+            nullcontext() if address else libraries.kept(),  # they load while Ray starts
+            joined(job, address, hear) as (job, nodes),
+        ):
             sweep = Sweep(
                 source, job, hear, lambda: Room(job, nodes.now().all(job)), ray.available_resources
             )
@@ -398,7 +403,7 @@ def run_sweep(
             nodes = nodes.wait_for_named(job, hear, training=sweep.groups)
             lacking = nodes.refuse_impossible(job, hear, training=sweep.groups)
             if not sweep.over:
-                _tune(sweep, job, name, lacking)
+                _tune(sweep, job, libraries, name, lacking)
                 sweep.pass_on()
     except _RayLost as lost:
         raise ResourceError(str(lost)) from lost
@@ -406,7 +411,7 @@ def run_sweep(
     return sweep.counts
 
 
-def _tune(sweep: Sweep, job: Job, name: str, lacking: str | None) -> None:
+def _tune(sweep: Sweep, job: Job, libraries: Libraries, name: str, lacking: str | None) -> None:
     """Let Tune run the jobs of a sweep. Its actors are used again for one job after another, but
     not beside groups: an idle actor holds what their workers wait for.
     """
@@ -414,9 +419,12 @@ def _tune(sweep: Sweep, job: Job, name: str, lacking: str | None) -> None:
     logging.getLogger("ray.tune.tune").addFilter(
         lambda record: not record.getMessage().startswith("Trials did not complete")
     )
-    work = tune.with_resources(
-        _packed(partial(run_job, job=job)), _packed(partial(_resources, job=job))
+    run = partial(
+        libraries.run,
+        work=cloudpickle.dumps(partial(run_job, job=job)),
+        patience=cloudpickle.dumps(patience),
     )
+    work = tune.with_resources(_packed(run), _packed(partial(_resources, job=job)))
     tune.Tuner(
         work,
         tune_config=tune.TuneConfig(

@@ -14,7 +14,6 @@ from raxalign.grid.stored import StoredPlans
 from raxalign.stages import Workshop
 from raxalign.store.spool import Spool
 from raxalign.store.storage import Storage
-from raxalign.sweep import work
 from raxalign.sweep.job import Inbox, Job
 from raxalign.sweep.order import Holds, SweepJob
 from raxalign.sweep.running import missing_stages
@@ -95,24 +94,19 @@ def test_the_hours_of_cards_are_those_of_each_worker_of_an_attempt(plan, job, fa
     assert all(0 < value < 1 for value in found.values())
 
 
-@pytest.fixture
-def reports(monkeypatch):
-    found = []
-    monkeypatch.setattr(work.tune, "report", found.append)
-    return found
+def run_stage(key, job):
+    return _run_stage({"stage": key, "trains": False}, job, lambda holder: 0.0)
 
 
-def test_a_stage_that_is_made_is_not_missing_and_its_note_says_that_it_began(
-    plan, job, heard, reports
-):
+def test_a_stage_that_is_made_is_not_missing_and_its_note_says_that_it_began(plan, job, heard):
     store = job.storage.artifacts
     wanted = [key for trial in plan.trials for key in trial.evaluations.values()]
     missing = missing_stages(plan, wanted, store, heard)
     first = missing[0]
     assert plan.stages[first].kind == "bitext"
     assert SweepJob.of(plan, [first], [], 1, {})[0].needs is Holds.CPUS
-    _run_stage({"stage": first, "trains": False}, job)
-    assert [(report["error"], report["done"]) for report in reports] == [("", True)]
+    found = run_stage(first, job)
+    assert (found["error"], found["done"]) == ("", True)
     assert set(Inbox(job.scratch).advances(missing)) == {first}
     assert missing_stages(plan, wanted, store, heard) == missing[1:]
 
@@ -121,26 +115,22 @@ def test_a_stage_that_is_made_is_not_missing_and_its_note_says_that_it_began(
     ("fault", "error"),
     [(DataError("de.txt", "is empty"), "de.txt"), (ValueError("odd"), "ValueError: odd")],
 )
-def test_an_error_that_no_retry_would_mend_is_reported(
-    plan, job, reports, monkeypatch, fault, error
-):
+def test_an_error_that_no_retry_would_mend_is_reported(plan, job, monkeypatch, fault, error):
     broken(monkeypatch, fault)
-    _run_stage({"stage": next(iter(plan.stages)), "trains": False}, job)
-    assert error in str(reports[0]["error"])
-    assert ("Traceback" in str(reports[0]["trace"])) == isinstance(fault, ValueError)
+    found = run_stage(next(iter(plan.stages)), job)
+    assert error in str(found["error"])
+    assert ("Traceback" in str(found["trace"])) == isinstance(fault, ValueError)
 
 
-def test_an_error_that_a_retry_may_mend_is_raised(plan, job, reports, monkeypatch):
+def test_an_error_that_a_retry_may_mend_is_raised(plan, job, monkeypatch):
     broken(monkeypatch, TransientError("busy"))
     with pytest.raises(TransientError):
-        _run_stage({"stage": next(iter(plan.stages)), "trains": False}, job)
-    assert reports == []
+        run_stage(next(iter(plan.stages)), job)
 
 
-def test_a_storage_that_cannot_be_written_is_reported(plan, job, reports):
+def test_a_storage_that_cannot_be_written_is_reported(plan, job):
     nowhere = replace(job, storage=Storage("/dev/null/storage"))
-    _run_stage({"stage": next(iter(plan.stages)), "trains": False}, nowhere)
-    assert reports[0]["error"]
+    assert run_stage(next(iter(plan.stages)), nowhere)["error"]
 
 
 def broken(monkeypatch, fault):
