@@ -33,7 +33,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.processes import DRIVER, Processes
+from benchmarks.processes import DRIVER, Processes, adopt_orphans
 from benchmarks.table import ROUNDS, Row, at_most, show, spread
 from raxalign.grid.load import Opened, open_grid
 from raxalign.grid.stored import StoredPlans
@@ -117,6 +117,7 @@ def main() -> None:
     parser.add_argument("--tracked", action="store_true")
     parser.add_argument("--profile", action="store_true")
     given = parser.parse_args()
+    adopt_orphans()
     place = nullcontext(given.storage) if given.storage else tempfile.TemporaryDirectory()
     with place as folder:
         root = Path(folder, "storage")

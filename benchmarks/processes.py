@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections import Counter
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 DRIVER = "driver"
+_SUBREAPER = 36  # of prctl(2)
 _TICKS, _PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 
 
@@ -49,6 +51,15 @@ class Processes:
         return Used(seconds, mebibytes, Counter(name for name, _ in self._seen.values()))
 
 
+def adopt_orphans() -> None:
+    """Let this process be the parent of processes whose parents have ended, so that it finds all
+    that a program has started.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_SUBREAPER, 1, 0, 0, 0):
+        raise SystemExit("this needs Linux")
+
+
 def descendants(root: int) -> list[int]:
     """Return the ids of all processes that a process has started, directly or not."""
     return [pid for pid, _, _ in _family(root) if pid != root]
@@ -86,6 +97,8 @@ def _kind(pid: int, name: str) -> str:
     if command.startswith("ray::"):
         word = command.split()[0].removeprefix("ray::")
         return "worker" if word.startswith(("_run_step", "ImplicitFu", "IDLE")) else word
+    if "raxalign.sweep.forked" in command:
+        return "forked worker"
     for known in ("raylet", "gcs_server", "dashboard", "log_monitor", "monitor", "runtime_env"):
         if known in command:
             return known

@@ -18,7 +18,6 @@ run can be continued.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import json
 import os
 import signal
@@ -33,7 +32,7 @@ from pathlib import Path
 from benchmarks.against import work
 from benchmarks.against.log import Found, Times, measure, read
 from benchmarks.against.peers import PEERS, Peer
-from benchmarks.processes import DRIVER, Processes, descendants
+from benchmarks.processes import DRIVER, Processes, adopt_orphans, descendants
 from benchmarks.table import children
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,7 +42,6 @@ HEAD = (
 )
 _LOOK, _PATIENCE = 0.05, 600.0  # seconds between two looks, and without any news
 _SAMPLE = 0.5  # seconds between two looks at the processes
-_SUBREAPER = 36  # of prctl(2)
 
 
 @dataclass(frozen=True)
@@ -163,15 +161,6 @@ class Experiment:
             if len(lines) != news:
                 last, news = time.monotonic(), len(lines)
             time.sleep(_LOOK)
-
-
-def adopt_orphans() -> None:
-    """Let this process be the parent of processes whose parents have ended, so that it finds all
-    that a program has started.
-    """
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_SUBREAPER, 1, 0, 0, 0):
-        raise SystemExit("this needs Linux")
 
 
 def _kill_all() -> None:

@@ -10,7 +10,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -29,8 +29,9 @@ from raxalign.grid.stored import StoredPlans
 from raxalign.grid.trial import Trial
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.sweep import events
-from raxalign.sweep.cluster import Room, joined, require_daemons
+from raxalign.sweep.cluster import Room, joined, patience, require_daemons
 from raxalign.sweep.events import Hear, Over, Said
+from raxalign.sweep.forked import Libraries
 from raxalign.sweep.job import Job
 from raxalign.sweep.order import Holds, Order, Source, SweepJob, Whole
 from raxalign.sweep.work import Losses, run_job
@@ -396,8 +397,12 @@ def run_sweep(
     can never give what a trial asks for.
     """
     source = Whole(source) if isinstance(source, Plan) else source
+    libraries = Libraries.of_the_kinds_here(job.thread_limits)
     try:
-        with joined(job, address, hear) as (job, nodes):
+        with (
+            nullcontext() if address else libraries.kept(),  # they load while Ray starts
+            joined(job, address, hear) as (job, nodes),
+        ):
             sweep = Sweep(
                 source, job, hear, lambda: Room(job, nodes.now().all(job)), ray.available_resources
             )
@@ -407,7 +412,7 @@ def run_sweep(
             watch = _Watch(sweep, job, lacking)
             while not sweep.over:
                 try:
-                    _tune(sweep, job, name, watch)
+                    _tune(sweep, job, libraries, name, watch)
                 except RuntimeError as error:
                     # Tune mends the loss of an actor; it ends with whatever else Ray raises for one
                     if not isinstance(error.__cause__, ray.exceptions.RayError):
@@ -421,7 +426,7 @@ def run_sweep(
     return sweep.counts
 
 
-def _tune(sweep: Sweep, job: Job, name: str, watch: _Watch) -> None:
+def _tune(sweep: Sweep, job: Job, libraries: Libraries, name: str, watch: _Watch) -> None:
     """Let Tune run the jobs of a sweep. Its actors are used again for one job after another, but
     not beside groups: an idle actor holds what their workers wait for.
     """
@@ -429,9 +434,12 @@ def _tune(sweep: Sweep, job: Job, name: str, watch: _Watch) -> None:
     logging.getLogger("ray.tune.tune").addFilter(
         lambda record: not record.getMessage().startswith("Trials did not complete")
     )
-    work = tune.with_resources(
-        _packed(partial(run_job, job=job)), _packed(partial(_resources, job=job))
+    run = partial(
+        libraries.run,
+        work=cloudpickle.dumps(partial(run_job, job=job)),
+        patience=cloudpickle.dumps(patience),
     )
+    work = tune.with_resources(_packed(run), _packed(partial(_resources, job=job)))
     tune.Tuner(
         work,
         tune_config=tune.TuneConfig(

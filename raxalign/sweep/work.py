@@ -1,5 +1,6 @@
-"""The work of one worker: a shared stage, or a trial, whole in its Tune actor or trained as one of
-a group of workers, which a driver starts with Ray Train. Torch is loaded where something trains.
+"""The work of one worker: a shared stage, or a trial, whole or trained as one of a group of
+workers, which a driver starts with Ray Train. Torch is loaded where something trains, and Ray for
+groups.
 """
 
 from __future__ import annotations
@@ -15,16 +16,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar
 
-import ray
-import ray.train
-from ray import tune
-from ray.tune.integration.ray_train import TuneReportCallback
-from ray.util.placement_group import (
-    PlacementGroup,
-    get_current_placement_group,
-    remove_placement_group,
-)
-
 from raxalign.catalog import PluginFault
 from raxalign.errors import LeaseLost, RaxalignError, ResourceError, TransientError
 from raxalign.grid.plan import Plan
@@ -32,8 +23,8 @@ from raxalign.search.watch import Watched
 from raxalign.stages import Workshop
 from raxalign.stages.checkpoints import Checkpoints
 from raxalign.store.files import split_place
+from raxalign.store.lease import Holder
 from raxalign.store.spool import Spool
-from raxalign.sweep.cluster import patience
 from raxalign.sweep.job import Job, Outbox
 from raxalign.sweep.order import Holds
 from raxalign.train.group import lost_peer
@@ -42,21 +33,21 @@ from raxalign.train.runtime import TOKENS, Pruned, Runtime
 _PATIENCE = 6 * 3600
 """Seconds that workers wait for the first one, which may wait for another grid."""
 Mark = tuple[int, int, int]
+Patience = Callable[[Holder], float]
 
 
-def run_job(config: dict[str, Any], job: Job) -> None:
-    """Run a stage or a trial in a Tune actor; Tune calls this."""
+def run_job(config: dict[str, Any], job: Job, patience: Patience) -> dict[str, Any]:
+    """Run a stage or a trial; return its result. `patience` is that of `Locks.hold`."""
     job = replace(job, plan=config["plan"])
     try:
         if "stage" in config:
-            _run_stage(config, job)
-        elif config["needs"] == Holds.GROUP.name:
-            _run_group(config, job)
-        else:
-            _run_inline(config, job)
+            return _run_stage(config, job, patience)
+        if config["needs"] == Holds.GROUP.name:
+            return _run_group(config, job)
+        return _run_inline(config, job, patience)
     finally:
-        # the C library keeps what a job has freed, after a training run some GiB in each actor that
-        # is used again, and other workers need it
+        # the C library keeps what a job has freed, after a training run some GiB in each worker
+        # that is used again, and other workers need it
         with suppress(AttributeError):  # glibc alone has it
             ctypes.CDLL(None).malloc_trim(0)
 
@@ -126,14 +117,14 @@ class Losses:
 
 
 @contextmanager
-def _told(workshop: Workshop, outbox: Outbox) -> Iterator[None]:
+def _told(workshop: Workshop, outbox: Outbox, patience: Patience | None) -> Iterator[None]:
     """Tell the driver what holds the workshop up and what plug-ins print within the block."""
     workshop.patience, workshop.tell = patience, outbox.hold_up
     with outbox.passing_on():
         yield
 
 
-def _run_stage(config: dict[str, Any], job: Job) -> None:
+def _run_stage(config: dict[str, Any], job: Job, patience: Patience) -> dict[str, Any]:
     """Make one shared stage on a worker. Errors that no retry would mend are reported, so that the
     trials that need the stage fail with them; Tune tries the others again.
     """
@@ -144,7 +135,7 @@ def _run_stage(config: dict[str, Any], job: Job) -> None:
         if Losses.GIVEN_UP in config:
             raise ResourceError(config[Losses.GIVEN_UP])
         workshop = job.open_workshop(report=outbox.report, trains=config["trains"])
-        with _told(workshop, outbox):
+        with _told(workshop, outbox, patience):
             workshop.ensure(key)
     except TransientError:
         raise
@@ -153,20 +144,22 @@ def _run_stage(config: dict[str, Any], job: Job) -> None:
         error = PluginFault.message_of(found)
         trace = "" if isinstance(found, RaxalignError) else traceback.format_exc()
     seconds = time.monotonic() - start
-    tune.report({"error": error, "trace": trace, "seconds": seconds, "done": True})
+    return {"error": error, "trace": trace, "seconds": seconds, "done": True}
 
 
-def _run_inline(config: dict[str, Any], job: Job) -> None:
-    """Run one trial in this actor."""
+def _run_inline(config: dict[str, Any], job: Job, patience: Patience) -> dict[str, Any]:
+    """Run one trial in this process."""
     key = config["trial"]
     error = _given_up(config, job)
     if error is None:
         job.storage.ledger.clear_failure(key)
-        error = attempt(job, key)
-    tune.report({"trial": key, "error": error or "", **_where_pruned(job, key), "done": True})
+        error = attempt(job, key, patience)
+    return {"trial": key, "error": error or "", **_where_pruned(job, key), "done": True}
 
 
-def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | None:
+def attempt(
+    job: Job, key: str, patience: Patience | None = None, *, rank: int = 0, world_size: int = 1
+) -> str | None:
     """Run a trial on this worker, or train it where this is one of several workers. Return None, or
     the message of a failure that no retry would mend, which the storage then keeps. A trial that
     was pruned is not a failure.
@@ -181,7 +174,7 @@ def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | 
         with _curves(job, key, rank, outbox) as (spool, report):
             workshop = job.open_workshop(report=report, rank=rank, world_size=world_size)
             workshop.runtime = replace(workshop.runtime, saved=spool.flush)
-            with _told(workshop, outbox):
+            with _told(workshop, outbox, patience):
                 (workshop.train_trial if world_size > 1 else workshop.run_trial)(key)
     except TransientError:
         raise
@@ -278,16 +271,16 @@ def _given_up(config: dict[str, Any], job: Job) -> str | None:
     return reason
 
 
-def _run_group(config: dict[str, Any], job: Job) -> None:
-    """The Tune function of the training of a trial with several workers: the driver that starts a
-    Ray Train group and, when a worker is lost, another. What is ``trained`` in the end is evaluated
-    by one worker, while the room of the others is free.
+def _run_group(config: dict[str, Any], job: Job) -> dict[str, Any]:
+    """Run the training of a trial with several workers: drive a Ray Train group and, when a worker
+    is lost, another. What is ``trained`` in the end is evaluated by one worker, while the room of
+    the others is free.
     """
     key = config["trial"]
     error = _given_up(config, job) or _run_groups(job, key)
     pruned = _where_pruned(job, key)
     trained = {Job.TRAINED_ONLY: True} if error is None and not pruned else {}
-    tune.report({"trial": key, "error": error or "", **pruned, **trained})
+    return {"trial": key, "error": error or "", **pruned, **trained}
 
 
 def _run_groups(job: Job, key: str) -> str | None:
@@ -322,6 +315,8 @@ def _clear_room(job: Job, key: str) -> None:
     lost, Ray Train frees it only on a cluster with a dashboard, and the next group would wait for
     it.
     """
+    from ray.util.placement_group import PlacementGroup, remove_placement_group
+
     storage, name = split_place(f"{job.scratch}/rooms/{key}")
     with suppress(FileNotFoundError):
         number = bytes.fromhex(storage.read(name).decode())
@@ -344,7 +339,8 @@ class _Loss:
 
 def _fit_group(job: Job, key: str, number: int) -> _Loss | None:
     """Run one Ray Train group; returns None when it ended well, else what stopped it."""
-    import ray.train.torch  # torch, which a worker that reads text does without
+    import ray.train.torch
+    from ray.tune.integration.ray_train import TuneReportCallback
 
     trainer = ray.train.torch.TorchTrainer(
         _run_worker,
@@ -370,10 +366,12 @@ def _fit_group(job: Job, key: str, number: int) -> _Loss | None:
 
 def _loss(error: Exception) -> _Loss:
     """Describe what ended a group. Of several workers the dead one counts: others failed by it."""
+    from ray.exceptions import RayActorError
+
     # a health check that failed holds the reason
     found = getattr(error, "worker_failures", {}).values()
     failures = [getattr(failure, "health_check_failure", failure) for failure in found]
-    dead = [found for found in failures if isinstance(found, ray.exceptions.RayActorError)]
+    dead = [found for found in failures if isinstance(found, RayActorError)]
     cause = str((dead or failures or [error])[0]).strip()
     # the types of errors are lost on their way here, but their names are not (see `_run_worker`)
     overtaken = any(LeaseLost.__name__ in str(found) for found in failures)
@@ -382,6 +380,11 @@ def _loss(error: Exception) -> _Loss:
 
 def _run_worker(config: dict[str, Any]) -> None:
     """Run the part of one worker of a group."""
+    import ray.train
+    from ray.util.placement_group import get_current_placement_group
+
+    from raxalign.sweep.cluster import patience
+
     context, job, key = ray.train.get_context(), config["job"], config["trial"]
     rank = context.get_world_rank()
     if rank == 0:  # for the next group of the trial (`_clear_room`)
@@ -389,7 +392,7 @@ def _run_worker(config: dict[str, Any]) -> None:
         group = get_current_placement_group()
         storage.write(name, (group.id.hex() if group else "").encode())
     try:
-        attempt(job, key, rank=rank, world_size=context.get_world_size())
+        attempt(job, key, patience, rank=rank, world_size=context.get_world_size())
     # not every exception survives the way to the controller
     except Exception as error:
         raise RuntimeError(f"{type(error).__name__}: {error}") from error

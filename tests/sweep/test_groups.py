@@ -81,13 +81,10 @@ def test_the_dead_worker_of_a_group_is_its_cause_and_not_those_it_left():
 
 
 def test_a_trial_that_was_given_up_is_not_run_once_more(plan, job, monkeypatch):
-    key, reported = plan.trials[0].key, []
+    key = plan.trials[0].key
     monkeypatch.setattr(work, "attempt", None)
     monkeypatch.setattr(work, "_run_groups", None)
-    monkeypatch.setattr(work.tune, "report", reported.append)
-    for function in (_run_inline, _run_group):
-        function({"trial": key, Losses.GIVEN_UP: "lost 3 times"}, job)
-    assert [{**answer, "done": True} for answer in reported] == [
-        {"trial": key, "error": "lost 3 times", "done": True}
-    ] * 2
+    config = {"trial": key, Losses.GIVEN_UP: "lost 3 times"}
+    for answer in (_run_inline(config, job, lambda holder: 0.0), _run_group(config, job)):
+        assert {**answer, "done": True} == {"trial": key, "error": "lost 3 times", "done": True}
     assert job.storage.ledger.failure(key)["message"] == "lost 3 times"

@@ -14,11 +14,10 @@ from raxalign.grid.stored import StoredPlans
 from raxalign.stages import Workshop
 from raxalign.store.spool import Spool
 from raxalign.store.storage import Storage
-from raxalign.sweep import work
 from raxalign.sweep.job import Inbox, Job
 from raxalign.sweep.order import Holds, SweepJob
 from raxalign.sweep.running import missing_stages
-from raxalign.sweep.work import _Machine, _run_stage, attempt
+from raxalign.sweep.work import _Machine, _run_stage, attempt, run_job
 
 
 @pytest.fixture
@@ -113,24 +112,19 @@ def test_the_first_worker_samples_the_machine_and_a_short_trial_has_none(
     assert found["system/process_memory_megabytes"] > 10
 
 
-@pytest.fixture
-def reports(monkeypatch):
-    found = []
-    monkeypatch.setattr(work.tune, "report", found.append)
-    return found
+def run_stage(key, job):
+    return _run_stage({"stage": key, "trains": False}, job, lambda holder: 0.0)
 
 
-def test_a_stage_that_is_made_is_not_missing_and_its_note_says_that_it_began(
-    plan, job, heard, reports
-):
+def test_a_stage_that_is_made_is_not_missing_and_its_note_says_that_it_began(plan, job, heard):
     store = job.storage.artifacts
     wanted = [key for trial in plan.trials for key in trial.evaluations.values()]
     missing = missing_stages(plan, wanted, store, heard)
     first = missing[0]
     assert plan.stages[first].kind == "bitext"
     assert SweepJob.of(plan, [first], [], 1, {})[0].needs is Holds.CPUS
-    _run_stage({"stage": first, "trains": False}, job)
-    assert [(report["error"], report["done"]) for report in reports] == [("", True)]
+    found = run_stage(first, job)
+    assert (found["error"], found["done"]) == ("", True)
     assert set(Inbox(job.scratch).advances(missing)) == {first}
     assert missing_stages(plan, wanted, store, heard) == missing[1:]
 
@@ -139,26 +133,22 @@ def test_a_stage_that_is_made_is_not_missing_and_its_note_says_that_it_began(
     ("fault", "error"),
     [(DataError("de.txt", "is empty"), "de.txt"), (ValueError("odd"), "ValueError: odd")],
 )
-def test_an_error_that_no_retry_would_mend_is_reported(
-    plan, job, reports, monkeypatch, fault, error
-):
+def test_an_error_that_no_retry_would_mend_is_reported(plan, job, monkeypatch, fault, error):
     broken(monkeypatch, fault)
-    _run_stage({"stage": next(iter(plan.stages)), "trains": False}, job)
-    assert error in str(reports[0]["error"])
-    assert ("Traceback" in str(reports[0]["trace"])) == isinstance(fault, ValueError)
+    found = run_stage(next(iter(plan.stages)), job)
+    assert error in str(found["error"])
+    assert ("Traceback" in str(found["trace"])) == isinstance(fault, ValueError)
 
 
-def test_an_error_that_a_retry_may_mend_is_raised(plan, job, reports, monkeypatch):
+def test_an_error_that_a_retry_may_mend_is_raised(plan, job, monkeypatch):
     broken(monkeypatch, TransientError("busy"))
     with pytest.raises(TransientError):
-        _run_stage({"stage": next(iter(plan.stages)), "trains": False}, job)
-    assert reports == []
+        run_stage(next(iter(plan.stages)), job)
 
 
-def test_a_storage_that_cannot_be_written_is_reported(plan, job, reports):
+def test_a_storage_that_cannot_be_written_is_reported(plan, job):
     nowhere = replace(job, storage=Storage("/dev/null/storage"))
-    _run_stage({"stage": next(iter(plan.stages)), "trains": False}, nowhere)
-    assert reports[0]["error"]
+    assert run_stage(next(iter(plan.stages)), nowhere)["error"]
 
 
 def broken(monkeypatch, fault):
@@ -216,7 +206,6 @@ def test_a_machine_that_joins_without_the_storage_is_named_and_does_nothing(job,
 def test_what_a_job_has_freed_goes_back_to_the_machine(plan, job, failing, monkeypatch):
     """Blocks below the size that the C library maps by themselves, under one that stays."""
     key, kept = plan.trials[0].key, []
-    monkeypatch.setattr(work.tune, "report", lambda result: None)
 
     def resident():
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -227,5 +216,6 @@ def test_what_a_job_has_freed_goes_back_to_the_machine(plan, job, failing, monke
         blocks.clear()
 
     monkeypatch.setattr(Workshop, "run_trial", run_trial)
-    work.run_job({"plan": job.plan, "trial": key, "needs": Holds.WORKER.name}, job)
+    config = {"plan": job.plan, "trial": key, "needs": Holds.WORKER.name}
+    run_job(config, job, lambda holder: 0.0)
     assert resident() < kept[1] - (100 << 20)
