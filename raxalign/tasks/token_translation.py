@@ -221,8 +221,7 @@ def _shifted(
         yield shift, states_BTH
 
 
-_PREMISE = pa.field("premise", pa.int64())
-_TEXTS = [pa.field(f"{what}_text", pa.string()) for what in ("source", "output", "reference")]
+_TEXTS = tuple(f"{what}_text" for what in ("source", "output", "reference"))
 
 
 @dataclass(frozen=True)
@@ -339,7 +338,7 @@ class ShiftSweep:
         """
         for split, by_shift in self.counts.items():
             source, target = self.ways[split]
-            n, schema = len(source.pairs.ids), TokenCounts.SCHEMA
+            n, schema = len(source.pairs.ids), TokenCounts.schema()
             fixed: dict[str, Any] = {
                 "lang": [self.label] * n,
                 "split": [split] * n,
@@ -347,10 +346,10 @@ class ShiftSweep:
                 "unit": source.pairs.units,
             }
             if source.pairs.premises is not None:
-                schema = schema.append(_PREMISE)
+                schema = schema.append(pa.field("premise", pa.int64()))
                 fixed["premise"] = source.pairs.premises
             if samples:
-                schema = pa.schema([*schema, *_TEXTS])
+                schema = pa.schema([*schema, *((name, pa.string()) for name in _TEXTS)])
             kept = samples if split == "test" else 0
             for shift, counts in by_shift.items():
                 columns = {
@@ -363,8 +362,8 @@ class ShiftSweep:
                     outputs = self.outputs[split][shift][:kept]
                     made = [self.encoder.tokenizer.decode(ids.tolist()) for ids in outputs]
                     texts = source.texts(kept), made, target.texts(kept)
-                    for field, found in zip(_TEXTS, texts, strict=True):
-                        columns[field.name] = [*found, *[None] * (n - len(found))]
+                    for name, found in zip(_TEXTS, texts, strict=True):
+                        columns[name] = [*found, *[None] * (n - len(found))]
                 yield pa.table(columns, schema=schema)
 
     def notes(self, means: Mapping[str, TokenMeans]) -> dict[str, object]:
@@ -544,7 +543,9 @@ class TokenTranslation(Task):
         averaged = ("convert_rate", "bleu1", "bleu1_sacrebleu")
         scores += means(scores, metrics=averaged, unseen=unseen)
         return Outcome(
-            scores, pa.concat_tables(tables) if tables else TokenCounts.SCHEMA.empty_table(), notes
+            scores,
+            pa.concat_tables(tables) if tables else TokenCounts.schema().empty_table(),
+            notes,
         )
 
     def _sweeps(

@@ -18,6 +18,15 @@ import pytest
 from tests.e2e.runs import LIMIT
 from tests.ray_head import importable
 
+LIBRARIES = """
+from raxalign.catalog import FOLDERS, catalog
+from raxalign.sweep.forked import Libraries
+
+for folder in FOLDERS:
+    dict(catalog(folder))
+print(*Libraries.of_the_kinds_here({}).modules)
+"""
+
 
 class Cast:
     """The processes of a test that have a name in common."""
@@ -101,7 +110,8 @@ def test_all_end_with_the_process_that_forked_them_and_the_next_actor_starts_ano
     for pid in (worker, started):
         ended(pid)
     assert one.wait(LIMIT) == -signal.SIGKILL
-    do(other, "go")
+    with suppress(BrokenPipeError):  # its worker died before it had answered
+        do(other, "go")
     assert other.wait(LIMIT) == -signal.SIGKILL
     assert pids(do(later, "go"))[1] not in (0, libraries)
 
@@ -116,6 +126,16 @@ def test_a_driver_keeps_the_process_between_actors_and_it_ends_with_a_killed_dri
     other.kill()
     keeps.kill()
     ended(libraries)
+
+
+def test_the_code_of_no_kind_starts_a_thread(cast):
+    """Else the workers of a grid that has the kind are not forked, and load all libraries."""
+    modules = subprocess.run(
+        [sys.executable, "-c", LIBRARIES], check=True, capture_output=True, text=True
+    ).stdout.split()
+    assert "raxalign.tasks.token_translation" in modules
+    one = cast.start("actor", *modules)
+    assert pids(do(one, "go"))[0] != one.pid
 
 
 def test_a_library_that_starts_a_thread_is_never_forked(cast):

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any, Self, TypeVar, overload
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from raxalign.arrays import Ints
 from raxalign.corpora.readers.codes import own_code
@@ -25,6 +23,7 @@ from raxalign.corpora.text.words import Sentence
 from raxalign.encoders.models.pieces import Pieces, write_pieces
 from raxalign.errors import DataError
 from raxalign.languages import same_language
+from raxalign.lazy import pa, pc
 from raxalign.tasks.classifiers.scheme import Columns, LabelScheme
 from raxalign.tasks.transfer.params import HubSet, Split
 from raxalign.tasks.transfer.rows import TaskRows
@@ -84,7 +83,6 @@ class LazyList(Sequence[EntryT]):
 
 
 _FIELDS = tuple(entry.name for entry in fields(Example))
-_SCHEMA = pa.schema({**dict.fromkeys(_FIELDS, pa.string()), "line": pa.int64()})
 
 
 class ExampleTable(LazyList[Example]):
@@ -98,10 +96,11 @@ class ExampleTable(LazyList[Example]):
     def of(cls, rows: Iterable[Example]) -> ExampleTable:
         """Keep examples, which are read once."""
         given, batches = iter(rows), []
+        schema = pa.schema({**dict.fromkeys(_FIELDS, pa.string()), "line": pa.int64()})
         while part := list(islice(given, _BATCH)):
-            columns = [pa.array([getattr(row, f.name) for row in part], f.type) for f in _SCHEMA]
-            batches.append(pa.record_batch(columns, schema=_SCHEMA))
-        return cls(pa.Table.from_batches(batches, _SCHEMA))
+            columns = [pa.array([getattr(row, f.name) for row in part], f.type) for f in schema]
+            batches.append(pa.record_batch(columns, schema=schema))
+        return cls(pa.Table.from_batches(batches, schema))
 
     def __iter__(self) -> Iterator[Example]:
         for batch in self.table.to_batches(max_chunksize=_BATCH):

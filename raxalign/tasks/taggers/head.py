@@ -10,7 +10,6 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
-import pyarrow as pa
 import torch
 from torch import nn
 
@@ -21,6 +20,7 @@ from raxalign.encoders.models.pieces import token_batches
 from raxalign.encoders.models.rows import Packed, RowSource
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.errors import RaxalignError
+from raxalign.lazy import pa
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.taggers.reading import TaggedSentences
 from raxalign.tasks.transfer.head import Batches, FineTuned, Head, HeldOut, TaskModel

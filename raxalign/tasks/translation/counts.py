@@ -8,14 +8,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
-import pyarrow as pa
 
 from raxalign import measured
 from raxalign.arrays import Ints
-from raxalign.lazy import pc
+from raxalign.lazy import pa, pc
 from raxalign.sample import Sample
 
 COUNTS = ("tokens", "reference", "matches", "converted", "shared")
@@ -31,22 +29,18 @@ class TokenCounts:
     language has (`converted`), and how many both languages have (`shared`).
     """
 
-    SCHEMA: ClassVar = pa.schema(
-        [
-            ("lang", pa.string()),
-            ("split", pa.string()),
-            ("layer", pa.int64()),
-            ("alpha", pa.float64()),
-            *((name, pa.int64()) for name in ("id", "unit", *COUNTS)),
-        ]
-    )
-    """The columns of all predictions."""
-
     tokens: Ints
     reference: Ints
     matches: Ints
     converted: Ints
     shared: Ints
+
+    @staticmethod
+    def schema() -> pa.Schema:
+        """Return the columns of all predictions."""
+        whole = dict.fromkeys(("id", "unit", *COUNTS), pa.int64())
+        text = dict.fromkeys(("lang", "split"), pa.string())
+        return pa.schema({**text, "layer": pa.int64(), "alpha": pa.float64(), **whole})
 
     @classmethod
     def of(
