@@ -31,8 +31,13 @@ class Holding(retrieval.Retrieval):
 
     def evaluate(self, *given):
         """Note what all rooms of the cluster hold."""
-        rooms = placement_group_table().values() if ray.is_initialized() else ()
-        there = [r for r in rooms if r["state"] == "CREATED"]
+        there = []
+        if raylet := os.environ.get("RAY_RAYLET_PID"):  # of a worker, which is not Ray's
+            with open(f"/proc/{raylet}/cmdline") as file:
+                options = dict(word.partition("=")[::2] for word in file.read().split("\\0"))
+            with ray.init(address=options["--gcs-address"], log_to_driver=False):
+                rooms = placement_group_table().values()
+            there = [r for r in rooms if r["state"] == "CREATED"]
         cores = sum(b.get("CPU", 0) for room in there for b in room["bundles"].values())
         with open(os.path.join(os.path.dirname(__file__), "held"), "a") as file:
             file.write(json.dumps(cores) + "\\n")
