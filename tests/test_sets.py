@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from raxalign.analysis.cells import Cell
+from raxalign.cli._options import named_in
 from raxalign.errors import DataError, GridError
 from raxalign.grid.load import choose, open_grid, select
-from raxalign.grid.named import named
 from raxalign.report.answer import stored_answer
 from raxalign.report.compared import ComparisonTables
 from raxalign.report.tables import as_text, blocks, short_tables
@@ -109,7 +109,7 @@ def test_a_set_is_a_point_of_the_axis(tmp_path):
     assert PlanRuns(plan).trial(trial).tags["raxalign.languages"] == "es el"
     assert PlanRuns(plan).cell(trial).params["languages"] == "diverse"
     assert {t.params["languages"] for t in select(plan, only="language=fr").trials} == {"romance"}
-    assert named(tmp_path / "grid.yaml")["languages"] == ("romance", "diverse")
+    assert named_in(tmp_path / "grid.yaml")["languages"] == ("romance", "diverse")
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from pathlib import Path
 from types import NoneType
@@ -197,11 +197,52 @@ def complete_conditions(ctx: typer.Context, incomplete: str) -> list[str]:
 def _named(ctx: typer.Context) -> dict[str, tuple[str, ...]]:
     """Return what the grid file of the command names: nothing where it cannot be read."""
     from raxalign.errors import RaxalignError
-    from raxalign.grid.named import named
 
     # before an option without its value, the parser leaves the file in `args`
     given = ctx.params.get("file") or next(iter(ctx.args), "")
     try:
-        return named(Path(given))
+        return named_in(Path(given))
     except RaxalignError:
         return {}
+
+
+def named_in(path: Path) -> dict[str, tuple[str, ...]]:
+    """Return what a grid file names: its tasks under `task`, and under the names that ``--only``
+    takes the values of the axes and of the methods' params that have several.
+
+    Raises `GridError` for a file that is not one.
+    """
+    from raxalign.grid.yaml_file import Faults
+    from raxalign.options.axes import Axis
+
+    grid = Faults().read(path)[0].plain()
+    languages, methods = grid.get("languages"), grid.get("methods")
+    groups = list(languages.values()) if isinstance(languages, Mapping) else [languages]
+    sets = languages.get("sets") if isinstance(languages, Mapping) else None
+    groups += sets.values() if isinstance(sets, Mapping) else []
+    found = {
+        "task": _texts(grid.get("tasks")),
+        Axis.METHOD.value: _texts(methods),
+        Axis.LANGUAGE: tuple(
+            dict.fromkeys(lang for group in groups if group is not sets for lang in _texts(group))
+        ),
+        **({Axis.LANGUAGES.value: _texts(sets)} if isinstance(sets, Mapping) else {}),
+        Axis.SENTENCES.value: _texts(grid.get("sentences")),
+        Axis.SEED.value: _texts(grid.get("seeds")),
+        Axis.ENCODER.value: _texts(grid.get("encoder")),
+    }
+    for params in methods.values() if isinstance(methods, Mapping) else ():
+        for name, values in params.items() if isinstance(params, Mapping) else ():
+            if isinstance(values, list):
+                found[name] = tuple(dict.fromkeys([*found.get(name, ()), *_texts(values)]))
+    return found
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    """Return values as a command line has them: the keys of a mapping, what a list has, or one."""
+    entries = value if isinstance(value, list | Mapping) else [value]
+    return tuple(
+        str(entry).lower() if isinstance(entry, bool) else str(entry)
+        for entry in entries
+        if isinstance(entry, bool | int | float | str)
+    )

@@ -47,6 +47,8 @@ _PROGRAM = (
     "import json, sys; given = json.load(sys.stdin); sys.path[:] = given.pop('path');"
     " from raxalign.sweep.forked import serve; serve(**given)"
 )
+_OPENING = ("transformers.models.auto.modeling_auto", "transformers.models.bert.modeling_bert")
+"""What the opening of a model imports; nearly all of it is common to all models."""
 _TRIES = 3  # to meet the process, which may end meanwhile
 _START, _LOOK = 60.0, 0.5  # seconds for its start, and between two looks while it loads
 _ALONE = {"RAY_DEBUG", "RAY_DEBUG_POST_MORTEM"}  # and Ray kills all that it does not know:
@@ -71,13 +73,12 @@ class Libraries:
         and what it imports when it is used. PyArrow is not among them, since it starts a thread.
         """
         from raxalign.encoders.base import EncoderKind
-        from raxalign.encoders.models.loading import IMPORTED
 
         above = ("api", "cli", "inspect", "report", "single", "sweep", "tracking")
         own = [name for name in sys.modules if name.startswith("raxalign.")]
         own = [name for name in own if name.split(".")[1] not in above]
         families = {getattr(kind, "family", "") for kind in EncoderKind.__subclasses__()}
-        opening = IMPORTED if "transformer" in families else ()
+        opening = _OPENING if "transformer" in families else ()
         modules = (*own, "raxalign.sweep.work", "numpy", "torch", *opening)
         return cls(secrets.token_hex(16), modules, environment)
 

@@ -44,9 +44,6 @@ _MODEL = ("config.json", "*.safetensors", "*.safetensors.index.json", ADAPTER)
 _TOKENIZER = (*TOKENIZERS, "*token*.json", "merges.txt")
 """Patterns of the files that transformers makes a model, and a tokenizer, of."""
 
-IMPORTED = ("transformers.models.auto.modeling_auto", "transformers.models.bert.modeling_bert")
-"""What the opening of a model imports, to be loaded ahead: nearly all is common to all models."""
-
 TextForm = Literal["none", "nfc", "clean"]
 """What is done to a text before the tokenizer's own steps: nothing, composition (Unicode's form C),
 or composition without format characters.
