@@ -127,11 +127,10 @@ class FileDigests:
         return {}
 
 
-_PLACES = (
-    *(".", "ledger", "failures", "plans", "looks", "looks/*", "studies", "studies/*"),
-    *("artifacts/*/*", "locks/*", "locks/*/*"),
-)
-"""The folders of a storage on a file system that temporaries are made in; a cache is small."""
+_PLACES = (".", "*", "*/*", "*/*/*")
+"""The folders of a storage on a file system that temporaries are made in: below these are only the
+files of artifacts and checkpoints, which may be many.
+"""
 _TOP, _MARKER = "dropped", "dropped.json"
 
 
@@ -277,7 +276,9 @@ class Storage:
         return Cache.folder_of(root) if self.is_remote else Path(root.removeprefix("file://"))
 
     def abandoned(self) -> list[Path]:
-        """Return the local files and folders that dead processes left half-written."""
+        """Return the local files and folders that dead processes left half-written. All of a bucket's
+        cache is looked at, which is small.
+        """
         return abandoned(self.files.local, ("**",) if self.is_remote else _PLACES)
 
     def check_writable(self) -> None:

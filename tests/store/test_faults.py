@@ -95,6 +95,22 @@ def test_a_process_killed_while_it_publishes_leaves_nothing_or_all(tmp_path):
     assert swept(store.root) == 1
 
 
+@pytest.mark.parametrize("name", ["digests.json", "ledger/one", "spool/trial/one", "looks/a/b/one"])
+def test_a_process_killed_while_it_writes_a_file_leaves_nothing_wherever_the_file_is(
+    tmp_path, name
+):
+    program = """
+    from raxalign.store.files import files_of
+    Path.rename = lambda *given: print("renaming", flush=True) or sys.stdin.readline()
+    files_of(sys.argv[1]).write(sys.argv[2], b"half")
+    """
+    with start(program, tmp_path, name) as process:
+        assert process.stdout.readline() == "renaming\n"
+        process.kill()
+    assert len(temporaries(tmp_path)) == swept(str(tmp_path)) == 1
+    assert temporaries(tmp_path) == []
+
+
 def test_two_processes_that_make_one_key_use_the_winners(shared):
     program = """
     def build(folder):
