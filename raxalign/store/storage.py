@@ -276,8 +276,8 @@ class Storage:
         return Cache.folder_of(root) if self.is_remote else Path(root.removeprefix("file://"))
 
     def abandoned(self) -> list[Path]:
-        """Return the local files and folders that dead processes left half-written. All of a bucket's
-        cache is looked at, which is small.
+        """Return the local files and folders that dead processes left half-written. Of a bucket's
+        cache, which is small, all folders are looked at.
         """
         return abandoned(self.files.local, ("**",) if self.is_remote else _PLACES)
 
