@@ -394,6 +394,7 @@ class _Loop:
     def run(self) -> Fitted:
         """Return all steps that are left."""
         self.progress = self.saver.resume() or self.progress
+        self.module.train(self.settings.dropout)
         self.maybe_end()  # it may have died between its checkpoint and its end
         while self.progress.step < self.total:
             self.runtime.owned()
@@ -441,7 +442,8 @@ class _Loop:
         rate = self.settings.rate_at(self.progress.step, self.total)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        self.module.train(self.settings.dropout)
+        if self.module.training != self.settings.dropout:  # this visits every part
+            self.module.train(self.settings.dropout)
         step, total = self.micro_batches.compute(self.progress.step, self.step_of, self.progress)
         total = self.objective.gathered(step, self.parameters, total)
         norm = torch.zeros_like(total)

@@ -182,6 +182,23 @@ def test_a_resumed_training_equals_an_uninterrupted_one_bit_for_bit(tmp_path, di
     assert torch.equal(weights(objective), weights(whole))
 
 
+def test_the_mode_is_set_at_the_start_and_after_each_selection_and_holds_in_every_step(monkeypatch):
+    class Heard(Regression):
+        def loss(self, step, positions):
+            modes.append((self.module.training, self.body.training))
+            return super().loss(step, positions)
+
+    modes, given, objective = [], [], Heard(dropout=0.3)
+    objective.body.eval()  # as an encoder is before its training, in a module that is not
+    whole = objective.module.train
+    monkeypatch.setattr(
+        objective.module, "train", lambda mode=True: given.append(mode) or whole(mode)
+    )
+    fit(objective, 22, SETTINGS, Runtime(), keep=KeepBest(lambda _: 0.0))
+    assert set(modes) == {(True, True)}
+    assert given.count(True) == SETTINGS.epochs
+
+
 def test_selection_keeps_the_best_weights_also_after_resuming(tmp_path):
     def run(runtime):
         objective, epochs = Regression(dropout=0.3), []

@@ -10,6 +10,9 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from raxalign.encoders.models.trained_weights import Lora, frozen_copy
+from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.methods import finetune
 from raxalign.train import devices
 from raxalign.train.devices import copied_at_once, on_device
 from raxalign.train.loop import _Loop
@@ -59,6 +62,30 @@ def casts(tmp_path, monkeypatch):
 
 def test_a_block_of_the_encoder_and_its_twin_casts_what_goes_through_it_and_no_weight(casts):
     assert casts(3) - casts(2) <= 23  # 36 more with those of six weights and biases
+
+
+@pytest.mark.parametrize("checkpointing", ["auto", "always"])
+@pytest.mark.parametrize("options", [{}, {"lora": Lora(rank=2)}], ids=["all weights", "adapters"])
+def test_losses_and_weights_are_those_of_autocast_in_every_bit(
+    tmp_path, monkeypatch, options, checkpointing
+):
+    def train():
+        encoder = toy_encoder(tmp_path / "encoder")
+        encoder.precision = "bf16"
+        method = make("finetune", tmp_path, steps=4, batch_size=4, **options)
+        runtime = Runtime(seed=1, precision="bf16", checkpointing=checkpointing)
+        losses, aligned = losses_of(method, tmp_path, runtime, encoder)
+        return losses, [weight.detach() for weight in aligned.encoder.model.parameters()]
+
+    toy_inputs(tmp_path, 8, LANGUAGES)
+    losses, weights = train()
+    monkeypatch.setattr(
+        TransformerEncoder, "run", lambda self, inputs: self.model.base_model(**inputs)
+    )
+    monkeypatch.setattr(finetune, "frozen_copy", lambda model, rounded: frozen_copy(model))
+    plain_losses, plain_weights = train()
+    assert losses == plain_losses
+    assert all(map(torch.equal, weights, plain_weights))
 
 
 @dataclass

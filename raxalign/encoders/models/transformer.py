@@ -395,10 +395,9 @@ def _mask(encoder: TransformerEncoder, sentences_BT: torch.Tensor) -> torch.Tens
     kind = sentences_BT.device.type
     rounds = torch.is_autocast_enabled(kind)
     dtype = torch.get_autocast_dtype(kind) if rounds else encoder.inputs.states_dtype
-    same_BTT = sentences_BT[:, :, None] == sentences_BT[:, None, :]
-    return torch.zeros_like(same_BTT, dtype=dtype).masked_fill_(~same_BTT, torch.finfo(dtype).min)[
-        :, None
-    ]
+    others_BTT = sentences_BT[:, :, None] != sentences_BT[:, None, :]
+    none_BTT = torch.zeros_like(others_BTT, dtype=dtype)
+    return none_BTT.masked_fill_(others_BTT, torch.finfo(dtype).min)[:, None]
 
 
 @contextmanager

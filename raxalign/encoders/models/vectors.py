@@ -283,7 +283,7 @@ class Spans:
                 none_NH = state.new_zeros(self.n, state.shape[-1])
                 vectors_XH = none_NH.index_add(0, owners_P, vectors_XH)
             found.append(vectors_XH)
-        vectors_NLH = torch.stack(found, dim=1)
+        vectors_NLH = torch.stack(found, dim=1) if len(found) > 1 else found[0][:, None]
         if self.divisors_N is None:
             return vectors_NLH
         return vectors_NLH / on_device(self.divisors_N, device, vectors_NLH.dtype)[:, None, None]
