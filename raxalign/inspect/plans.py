@@ -109,8 +109,7 @@ class PlanView:
             times.told(at_once(run), gpus=_gpus(run, stock), starts=not run.address) + uncounted,
             _quicker_links(plan, times),
             Disk.of(plan, stock.bytes, run.concurrency).told(run.keep) + uncounted,
-            f"GPU memory: {stock.gpu_bytes / 2**30:.1f} GiB for the largest training so far"
-            * (stock.gpu_bytes > 0),
+            _gpu_memory(run, stock),
             made_again(plan, stock.there, stock.stored, stock.records) or "",
         ]
         if plan.unresolved:
@@ -168,6 +167,24 @@ def _gpus(run: RunConfig, stock: Stock) -> float:
     training run of this storage was on a GPU, and none elsewhere: GPUs are not looked for.
     """
     return float(stock.gpu_bytes > 0) if run.gpus_per_worker is None else run.gpus_per_worker
+
+
+def _gpu_memory(run: RunConfig, stock: Stock) -> str:
+    """Return a line that says what the largest training took and, where a worker has a whole GPU,
+    with which part several trials fit one of a usual size; empty where that is not known.
+    """
+    took = stock.gpu_bytes / 2**30
+    if not took:
+        return ""
+    found = f"GPU memory: {took:.1f} GiB for the largest training so far"
+    fitting = {size: int(size / (1.25 * took + 1)) for size in _GPU_SIZES}  # with room
+    parts = [f"{100 // n / 100:g} ({size} GiB)" for size, n in fitting.items() if n > 1]
+    if not parts or run.gpus_per_worker not in (None, 1):
+        return found
+    return f"{found}; trials share a GPU with run.gpus_per_worker: {', '.join(parts)}"
+
+
+_GPU_SIZES = (24, 40, 80)  # GiB
 
 
 def _time(plan: Plan, storage: Storage, stock: Stock) -> Forecast:

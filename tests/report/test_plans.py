@@ -57,13 +57,31 @@ def test_a_plan_says_what_falls_together_and_what_is_there(tmp_path):
         assert told in text
 
 
-def test_a_plan_says_what_the_largest_of_its_trainings_took_on_a_card(tmp_path):
+SHARED = "trials share a GPU with run.gpus_per_worker: "
+
+
+@pytest.mark.parametrize(
+    ("gib", "shares"),
+    [(6, "0.5 (24 GiB), 0.25 (40 GiB), 0.11 (80 GiB)"), (20, "0.33 (80 GiB)"), (70, None)],
+)
+def test_a_plan_says_what_the_largest_of_its_trainings_took_on_a_gpu_and_how_trials_share_one(
+    tmp_path, gib, shares
+):
     plan, root = plan_of(tmp_path), str(tmp_path / "storage")
-    for gib, stage in enumerate(of_kind(plan, "aligned")):
-        notes = {ArtifactStore.GPU_BYTES: gib * 2**30}
+    for size, stage in zip((1, gib), of_kind(plan, "aligned"), strict=False):
+        notes = {ArtifactStore.GPU_BYTES: size * 2**30}
         ArtifactStore(root).make("aligned", stage.key, lambda _, notes=notes: notes)
-    text = PlanView(plan, Storage(root), RunConfig()).text()
-    assert f"GPU memory: {gib}.0 GiB for the largest training so far" in text
+
+    def lines(gpus):
+        view = PlanView(plan, Storage(root), RunConfig(gpus_per_worker=gpus))
+        return view.text().splitlines()
+
+    took = f"GPU memory: {gib}.0 GiB for the largest training so far"
+    told = f"{took}; {SHARED}{shares}" if shares else took
+    assert told in lines(None)
+    assert told in lines(1)
+    assert took in lines(0.25)
+    assert took in lines(0)
 
 
 @pytest.mark.parametrize(("trained_on_gpu", "without_a_number"), [(True, 1.0), (False, 0.0)])
