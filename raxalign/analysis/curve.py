@@ -251,11 +251,12 @@ class FittedCurves:
 
     def crossing(self, method: str, other: str) -> Estimate | None:
         """Return the size at which two curves cross, with those around it at which they do not
-        differ; None where they do not cross.
+        differ; None where they do not cross within a quarter and four times the sizes of both.
         """
         curves = self.curves[method], self.curves[other]
+        ends = max(curve.sizes[0] for curve in curves), min(curve.sizes[-1] for curve in curves)
         return self._equal(
-            [size for curve in curves for size in curve.sizes],
+            ends,
             lambda place: curves[0].at(place) - curves[1].at(place),
             lambda place: self._noise([(1.0, method, place), (-1.0, other, place)]),
         )

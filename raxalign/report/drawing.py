@@ -38,7 +38,8 @@ class Series:
 
     Attributes:
         look: A `line`, one for dev values (`dashed`), one that was fitted (`curve`, without the
-            marks of points), a horizontal line (`level`) or a cloud of points (`dots`).
+            marks of points), a horizontal line (`level`), a cloud of points (`dots`) or circles
+            where others cross (`crossing`), which have no colour.
         band: The ends of an interval at each point, drawn as an area.
     """
 
@@ -46,7 +47,7 @@ class Series:
     x: Sequence[float]
     y: Sequence[float]
     ends: Sequence[Ends] = ()
-    look: Literal["line", "dashed", "curve", "level", "dots"] = "line"
+    look: Literal["line", "dashed", "curve", "level", "dots", "crossing"] = "line"
     colour: int = 0
     names: Sequence[str] = ()
     x_ends: Sequence[Ends] = ()
@@ -351,13 +352,16 @@ def marker_of(place: int) -> str:
 
 def draw_series(axes: Axes, series: Series) -> None:
     """Draw a series with its error bars, its band and the names of its points."""
-    colour, look = colour_of(series.colour), series.look
+    look = series.look
+    colour = INK if look == "crossing" else colour_of(series.colour)
     if look == "level":
         style: dict[str, Any] = {"linewidth": 1.2, "linestyle": (0, (4, 2)), "label": series.label}
         axes.axhline(series.y[0], color=colour, **style)
         return
     style = {"color": colour, "marker": marker_of(series.colour), "label": series.label}
-    if look == "dots":
+    if look == "crossing":
+        style |= {"marker": "o", "linestyle": "none", "markersize": 8, "markerfacecolor": "none"}
+    elif look == "dots":
         style |= {"alpha": 0.9, "linestyle": "none", "markersize": 4.5}
     else:
         style |= {"linewidth": 1.4, "markersize": 4}

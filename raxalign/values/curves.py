@@ -100,3 +100,18 @@ class SizeCurves:
             size = max(self.sizes[method])
             if method != other and (found := self.curves.worth(method, size, other)) is not None:
                 yield method, size, found
+
+    def crossings(self, most: int) -> Iterator[tuple[str, str, Estimate, bool]]:
+        """Yield two methods each, of the first `most`, whose curves cross: the one that is lower
+        with more pairs, the other, the size at which they do, and whether that is extrapolated, not
+        within the sizes of both. Curves that nowhere differ are left out.
+        """
+        first = [method for method in list(self.sizes)[:most] if method in self.shown]
+        for pair in combinations(first, 2):
+            found = self.curves.crossing(*pair)
+            if found is None or (found.low is None and found.high is None):
+                continue
+            both = [self.curves.curves[method] for method in pair]
+            low, high = max(one.sizes[0] for one in both), min(one.sizes[-1] for one in both)
+            lower, upper = sorted(pair, key=lambda m: self.curves.curves[m].at(1.01 * found.value))
+            yield lower, upper, found, not low <= found.value <= high

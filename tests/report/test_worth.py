@@ -29,24 +29,29 @@ def runs_of(value):
     return Runs((0, 1, 2), value + noise, np.arange(40), np.zeros((3, 40)), chance=True)
 
 
-@pytest.fixture
-def found():
-    """The results with the curves; of `kinked` there is none."""
+def curves_of(every):
+    """The results with the curves of each method's values by size."""
     rows = [
         row(method, "de", value, sentences=size, evaluation=f"{method}{size}")
-        for method, values in VALUES.items()
+        for method, values in every.items()
         for size, value in values.items()
     ]
     results = Scoreboard.of([*rows, row("none", "de", 0.45)], EMPTY)
-    cells = {method: {} for method in VALUES}
+    cells = {method: {} for method in every}
     for cell in results.cells:
         if cell.sentences is not None:
             cells[cell.method][cell.sentences] = cell
     fitted = FittedCurves(
-        {m: {size: runs_of(v) for size, v in values.items()} for m, values in VALUES.items()}
+        {m: {size: runs_of(v) for size, v in values.items()} for m, values in every.items()}
     )
-    refused = {method: why for method in VALUES if (why := fitted.misfit(method))}
+    refused = {method: why for method in every if (why := fitted.misfit(method))}
     return results, SizeCurves(TABLE, cells, fitted, refused)
+
+
+@pytest.fixture
+def found():
+    """The results with the curves; of `kinked` there is none."""
+    return curves_of(VALUES)
 
 
 def test_the_answer_says_what_the_method_is_worth_in_data_and_what_more_would_bring(found):
@@ -88,3 +93,22 @@ def test_a_table_has_the_sizes_that_methods_are_worth_and_why_one_has_no_curve(f
     (figure,) = part.figures
     assert "kinked (no curve)" in figure.svg
     assert replace(curves, refused={}).shown == list(VALUES)
+    assert (part.lead, "crossing" in figure.svg) == ("", False)
+
+
+@pytest.mark.parametrize(
+    ("own", "told"),
+    [
+        ({100: 0.40, 1_000: 0.55, 10_000: 0.70}, "1,000 pairs (95 % CI 1,000–1,000): with"),
+        ({100: 0.38, 1_000: 0.48, 10_000: 0.58}, "25,000–25,000), which is extrapolated: with"),
+    ],
+)
+def test_where_two_curves_cross_is_said_and_drawn(own, told, tmp_path):
+    results, curves = curves_of({"rotation": VALUES["rotation"], "finetune": own})
+    section = Worth(Material(results, tmp_path))
+    section.fitted = [curves]
+    (part,) = section.share().parts
+    assert part.lead.startswith("The curves of rotation and finetune cross at ")
+    assert part.lead.endswith(f"{told} more, finetune is better.")
+    assert "crossing" in part.figures[0].svg
+    assert "Circles: where two lines cross" in part.figures[0].caption

@@ -27,12 +27,12 @@ class Worth(Section):
 
     def share(self) -> Share | None:
         """Return the figure and the tables; None where nothing has enough sizes."""
-        about = caption("fitted") + self.of_methods(self.MOST_CURVES)
+        told = " ".join(sentence for one in self.fitted for sentence in self._crossings(one))
+        about = caption("fitted", crossed=bool(told)) + self.of_methods(self.MOST_CURVES)
         title = "Fitted curves over the number of sentence pairs"
         sketch = Sketch("fitted-curves", title, about, [self._panel(one) for one in self.fitted])
-        return self.one_part(
-            Part("data", "What more data would bring"), [sketch], map(self._table, self.fitted)
-        )
+        part = Part("data", "What more data would bring", told)
+        return self.one_part(part, [sketch], map(self._table, self.fitted))
 
     @cached_property
     def fitted(self) -> list[SizeCurves]:
@@ -44,6 +44,16 @@ class Worth(Section):
         found = (SizeCurves.of(self.results, ledger, table) for table in tables)
         return [one for one in found if one is not None]
 
+    def _crossings(self, found: SizeCurves) -> Iterator[str]:
+        """Yield where the curves of two methods cross, and which is better beyond."""
+        task, metric, _ = found.table
+        where = f"At {self.results.titled(task)} the" if len(self.fitted) > 1 else "The"
+        for lower, upper, at, extrapolated in found.crossings(self.MOST_CURVES):
+            better = upper if self.results.plan.measured(task, metric).sign > 0 else lower
+            beyond = ", which is extrapolated" if extrapolated else ""
+            cross = f"{where} curves of {lower} and {upper} cross at {at.as_size('pairs')}{beyond}"
+            yield f"{cross}: with more, {better} is better."
+
     def _panel(self, found: SizeCurves) -> Panel:
         """The means with their intervals, and the curves with theirs, up to `SizeCurves.AHEAD`
         times the largest size.
@@ -51,6 +61,7 @@ class Worth(Section):
         task, metric, _ = found.table
         scale, series = self.results.unit(task, metric).scale, list[Series]()
         ticks: set[int] = set()
+        crossed = list(found.crossings(self.MOST_CURVES))
         for colour, method in enumerate(list(found.sizes)[: self.MOST_CURVES]):
             cells = found.sizes[method]
             names = {size: cell.compared_mean(*found.table) for size, cell in cells.items()}
@@ -62,12 +73,19 @@ class Worth(Section):
             series.append(points)
             last, ticks = found.ahead(method)[0], ticks | {*cells}
             if known:
-                xs = np.geomspace(min(cells), last, _DRAWN).tolist()
+                own = [at.value for lower, upper, at, _ in crossed if method in (lower, upper)]
+                xs = np.geomspace(min([*cells, *own]), last, _DRAWN).tolist()
                 at = [found.curves.at(method, x) for x in xs]
                 band = [(scale * (one.low or 0.0), scale * (one.high or 0.0)) for one in at]
                 ys = [scale * one.value for one in at]
                 series.append(Series("", xs, ys, band=band, look="curve", colour=colour))
                 ticks.add(last)
+        if crossed:
+            sizes = [at.value for *_, at, _ in crossed]
+            ys = [scale * found.curves.curves[lower].at(at.value) for lower, _, at, _ in crossed]
+            edges = min(ticks) / SizeCurves.AHEAD, max(ticks)
+            ends = [(at.low or edges[0], at.high or edges[1]) for *_, at, _ in crossed]
+            series.append(Series("crossing", sizes, ys, x_ends=ends, look="crossing"))
         basis = self.results.basis(task, [c for own in found.sizes.values() for c in own.values()])
         y, x = self.results.axis(task, metric), "sentence pairs per language"
         return Panel(basis, x, y, series, log=True, ticks=sorted(ticks))
