@@ -94,17 +94,14 @@ class LanguageSample:
         pairs = zip(baseline, system, strict=True)
         sides = [[b.minus(a) for a, b in pairs]] if paired else [system, baseline]
         sides = [_common(side) for side in sides]
-        signs = (1.0, -1.0)[: len(sides)]
-        means = sum(
-            sign * np.array([runs.mean() for runs in side])
-            for sign, side in zip(signs, sides, strict=True)
-        )
-        difference, count = float(np.mean(means)), len(system)
+        weights = np.array((1.0, -1.0)[: len(sides)])
+        means = [float(np.mean([runs.mean() for runs in side])) for side in sides]
+        difference, count = float(weights @ means), len(system)
         if count < cls.FEWEST:
             return cls(difference, None, None, None, None, count, cls.FEW_LANGUAGES)
         if not all(runs.testable for side in sides for runs in side):
             return cls(difference, None, None, None, None, count, Runs.ONE_RUN)
-        variance, freedom = _variance(np.asarray(means), sides, signs)
+        variance, freedom = LanguageSpread.of([[side] for side in sides]).variance(weights)
         return cls(difference, *_tested(difference, variance, freedom), count)
 
 
@@ -115,62 +112,105 @@ def _common(languages: Sequence[Runs]) -> list[Runs]:
     return [runs.only(seeds) for runs in languages]
 
 
-def _variance(
-    means: Floats, sides: Sequence[Sequence[Runs]], signs: Sequence[float]
-) -> tuple[float, float]:
-    """Return the variance of the mean over languages, and its degrees of freedom."""
-    count = len(means)
-    wide = Runs.aligned([runs for side in sides for runs in side])
-    clusters = wide[0].shape[1]
-    factor = clusters / max(clusters - 1, 1)
-    variance, apart = float(means.var(ddof=1)) / count, np.zeros((count, clusters))
-    squares = [(variance, count - 1.0)]
-    for sign, side in zip(signs, sides, strict=True):
-        influences, wide = np.stack(wide[:count]), wide[count:]
-        apart += sign * influences.mean(1)
-        if any(runs.chance for runs in side):
-            values = np.stack([runs.values for runs in side])
-            variance += _alike(values, influences, factor)
-            squares += _mean_squares(values)
-    examples = max(factor * _covariance(apart), 0.0)
-    squares.append((examples, max(clusters - 1.0, 1.0)))
-    variance += examples
-    below = sum(square**2 / freedom for square, freedom in squares)
-    return variance, variance**2 / below if below > 0 else count - 1.0
-
-
-def _alike(values: Floats, influences: Floats, factor: float) -> float:
-    """What runs add to the variance of a mean over languages by moving all of them alike.
-
-    Args:
-        values: those of each language and run (L, R).
-        influences: of the clusters of examples on them (L, R, clusters).
-        factor: clusters / (clusters - 1).
+@dataclass(frozen=True)
+class _Chance:
+    """What training runs do to all languages alike, and the mean squares of runs, and of runs by
+    languages, with their degrees of freedom: matrices over the values at a place among all.
     """
-    languages, runs = values.shape
-    noise = influences - influences.mean(1, keepdims=True)
-    within = factor * _covariance(noise.reshape(languages, -1))
-    apart = _covariance(values - values.mean(1, keepdims=True))
-    return max(apart - within, 0.0) / float(runs * (runs - 1))
+
+    place: slice
+    alike: Floats
+    squares: tuple[tuple[Floats, float], ...]
+
+    @classmethod
+    def of(cls, sides: Sequence[Sequence[Runs]], first: int, *, shared: bool) -> _Chance:
+        """Return it of values whose runs differ by as much, or with `shared` are the same ones."""
+        count, place = len(sides[0]), slice(first, first + len(sides))
+        flat = Runs.aligned([runs for side in sides for runs in side])
+        clusters = flat[0].shape[1]
+        factor = clusters / max(clusters - 1, 1)
+        parts = [flat[k : k + count] for k in range(0, len(flat), count)]
+        values = [np.stack([runs.values for runs in side])[None] for side in sides]
+        apart = [own - own.mean(2, keepdims=True) for own in values]
+        noise = [np.stack([p - p.mean(0) for p in part]).reshape(1, count, -1) for part in parts]
+        both = [(own - own.mean(1, keepdims=True)).reshape(1, -1) for own in apart]
+        if shared:
+            apart, noise, both = ([np.concatenate(own)] for own in (apart, noise, both))
+        found = [
+            (_alike(a) - factor * _alike(n), a.mean(1) @ a.mean(1).T, b @ b.T)
+            for a, n, b in zip(apart, noise, both, strict=True)
+        ]
+        runs = np.array([own.shape[2] for own in values])
+        freedom = float(runs[0] - 1 if shared else (runs - 1).sum())
+        alike, run, crossed = (sum(several) / freedom for several in zip(*found, strict=True))
+        over = 1 / runs[0] if shared else np.diag(1 / runs)
+        crossed = crossed * over / (count * (count - 1))
+        squares = (run * over, freedom), (crossed, (count - 1) * freedom)
+        return cls(place, alike * over, squares)
 
 
-def _mean_squares(values: Floats) -> list[tuple[float, float]]:
-    """The mean squares of runs, and of runs by languages, on the scale of the variance of the mean,
-    with their degrees of freedom.
+@dataclass(frozen=True)
+class LanguageSpread:
+    """What varies behind weighted sums of several values, each a mean over the same languages, for
+    languages like these (`LanguageSample`): `means` (values, languages) around those over
+    languages, what `examples` do to all languages alike, a matrix, and what training runs do.
     """
-    languages, runs = values.shape
-    freedom = (languages - 1.0) * (runs - 1)
-    both = values - values.mean(1, keepdims=True)
-    both -= both.mean(0)
-    crossed = float((both**2).sum()) / freedom / (languages * runs)
-    return [(float(values.mean(0).var(ddof=1)) / runs, runs - 1.0), (crossed, freedom)]
+
+    means: Floats
+    examples: Floats
+    clusters: int
+    chance: tuple[_Chance, ...]
+
+    @classmethod
+    def of(
+        cls, groups: Sequence[Sequence[Sequence[Runs]]], shared: Sequence[int] = ()
+    ) -> LanguageSpread:
+        """Return it of groups of values, each its runs in all languages. The runs of a group differ
+        by as much at each value, and are the same ones, seed by seed, in those that are `shared`.
+        """
+        sides = [side for group in groups for side in group]
+        means = np.array([[runs.mean() for runs in side] for side in sides])
+        flat = [runs for side in sides for runs in side]
+        alone = [
+            replace(
+                runs,
+                seeds=(None,),
+                values=runs.values.mean(keepdims=True),
+                influences=runs.influences.mean(0, keepdims=True),
+            )
+            for runs in flat
+        ]
+        parts = np.stack(Runs.aligned(alone)).reshape(*means.shape, -1)
+        clusters, first, chance = parts.shape[2], 0, list[_Chance]()
+        for number, group in enumerate(groups):
+            if any(runs.chance for side in group for runs in side):
+                chance.append(_Chance.of(group, first, shared=number in shared))
+            first += len(group)
+        examples = clusters / max(clusters - 1, 1) * _alike(parts)
+        means -= means.mean(1, keepdims=True)
+        return cls(means, examples, clusters, tuple(chance))
+
+    def variance(self, weights: Floats) -> tuple[float, float]:
+        """Return the variance of a weighted sum of the values, and its degrees of freedom."""
+        count = self.means.shape[1]
+        languages = float(((weights @ self.means) ** 2).sum()) / (count * (count - 1))
+        examples = max(float(weights @ self.examples @ weights), 0.0)
+        squares = [(languages, count - 1.0), (examples, max(self.clusters - 1.0, 1.0))]
+        variance = languages + examples
+        for one in self.chance:
+            own = weights[one.place]
+            variance += max(float(own @ one.alike @ own), 0.0)
+            squares += [(float(own @ matrix @ own), freedom) for matrix, freedom in one.squares]
+        below = sum(square**2 / freedom for square, freedom in squares)
+        return variance, variance**2 / below if below > 0 else count - 1.0
 
 
-def _covariance(parts: Floats) -> float:
-    """The mean over pairs of languages of the sum of products of their parts (L, parts)."""
-    languages = len(parts)
-    together = float((parts.sum(0) ** 2).sum()) - float((parts**2).sum())
-    return together / (languages * (languages - 1))
+def _alike(parts: Floats) -> Floats:
+    """The mean over pairs of languages of the sums of products of their parts, between any two
+    values: (values, languages, parts) -> (values, values).
+    """
+    languages, whole, flat = parts.shape[1], parts.sum(1), parts.reshape(len(parts), -1)
+    return np.asarray((whole @ whole.T - flat @ flat.T) / (languages * (languages - 1)))
 
 
 def _tested(
