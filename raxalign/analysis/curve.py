@@ -10,8 +10,9 @@ a power law that saturates, with 0 <= bend <= 2; at bend 0 it is level + slope *
 sizes cannot show a bend, and get the latter. The sizes' means over runs are fitted by least squares
 with their numbers of runs as weights. Near the fit the value of a curve is a weighted sum of these
 means, so that its noise is that of `analysis.significance`: examples, which all sizes and methods
-share, and training runs, whose variance is taken to be one at all sizes of a curve. Sizes between
-which two curves do not differ are the interval of a size (Fieller 1954).
+share, and training runs, whose variance is taken to be one at all sizes of a curve; for languages
+like these, that of `analysis.power.LanguageSample`. Sizes between which two curves do not differ
+are the interval of a size (Fieller 1954).
 
 `benchmarks/curves.py` shows by simulation how often intervals hold the truth.
 """
@@ -25,6 +26,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import ClassVar
 
+from raxalign.analysis.power import LanguageSample, LanguageSpread
 from raxalign.analysis.significance import LEVEL, Noise, Runs, Spread, TrainedSide, holm
 from raxalign.arrays import Floats
 from raxalign.lazy import np
@@ -38,25 +40,36 @@ many places.
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with its 95 % interval; None for an end that is beyond what is searched."""
+    """A number with its 95 % interval, and `wide` the one for languages like these, where these
+    are a sample; None for an end that is beyond what is searched.
+    """
 
     value: float
     low: float | None
     high: float | None
+    wide: tuple[float | None, float | None] | None = None
 
     def as_size(self, what: str = "") -> str:
-        """Return a number of sentence pairs, or of `what`, with its interval, to two digits.
+        """Return a number of sentence pairs, or of `what`, with its intervals, to two digits.
 
-        >>> Estimate(1904.0, 1430.0, None).as_size("pairs")
-        '1,900 pairs (95 % CI 1,400 or more)'
+        >>> Estimate(1904.0, 1430.0, None, (900.0, None)).as_size("pairs")
+        '1,900 pairs (95 % CI 1,400 or more, new languages 900 or more)'
         """
-        low, middle, high = (
-            None if one is None else f"{float(f'{one:.2g}'):,.0f}"
-            for one in (self.low, self.value, self.high)
+        told = (
+            f"{_rounded(self.value)} {what}".strip() + f" (95 % CI {_around(self.low, self.high)}"
         )
-        both = f"{low}–{high}" if low and high else ""
-        around = both or (f"{low} or more" if low else f"up to {high}" if high else "unknown")
-        return f"{middle} {what}".strip() + f" (95 % CI {around})"
+        return told + (f", new languages {_around(*self.wide)})" if self.wide else ")")
+
+
+def _rounded(size: float) -> str:
+    return f"{float(f'{size:.2g}'):,.0f}"
+
+
+def _around(low: float | None, high: float | None) -> str:
+    first, last = (None if end is None else _rounded(end) for end in (low, high))
+    if first and last:
+        return f"{first}–{last}"
+    return f"{first} or more" if first else f"up to {last}" if last else "unknown"
 
 
 @dataclass(frozen=True)
@@ -179,10 +192,14 @@ class FittedCurves:
     """The curves of several methods over one test set, with the noise that they share."""
 
     def __init__(
-        self, runs: Mapping[str, Mapping[int, Runs]], shared: Collection[str] = ()
+        self,
+        runs: Mapping[str, Mapping[int, Runs]],
+        shared: Collection[str] = (),
+        languages: Mapping[str, Mapping[int, Mapping[str, Runs]]] | None = None,
     ) -> None:
         """Fit a curve to the runs of each method, size -> runs. Runs of methods that are `shared`
-        have their task's training in common, seed by seed, at all sizes.
+        have their task's training in common, seed by seed, at all sizes. `languages` has the runs
+        of means in each language.
 
         Raises ValueError where there is no method or a single example, or a method has fewer than
         `Curve.FEWEST` sizes, or a single training run of a size.
@@ -215,12 +232,15 @@ class FittedCurves:
             found = _Trained.of(every[place], parts[place], shared=method in shared)
             if found is not None:
                 self._trained[method] = found
+        self._languages = None if languages is None else self._sampled(languages, shared)
 
     def at(self, method: str, size: float) -> Estimate:
         """Return the value of a method's curve at a size."""
-        value, half = self.curves[method].at(size), self._noise([(1.0, method, size)])
-        around = 0.0 if half.absent else half.half(1e-6)
-        return Estimate(value, value - around, value + around)
+        value = self.curves[method].at(size)
+        noises = [self._noise([(1.0, method, size)], wide=wide) for wide in self._sorts]
+        halves = [0.0 if noise.absent else noise.half(1e-6) for noise in noises]
+        found = [(value - half, value + half) for half in halves]
+        return Estimate(value, *found[0], *found[1:])
 
     def misfit(self, method: str) -> str:
         """Return why a curve does not describe the means of a method; empty where nothing says so.
@@ -246,7 +266,7 @@ class FittedCurves:
         return self._equal(
             self.curves[other].sizes,
             lambda place: self.curves[other].at(place) - value,
-            lambda place: self._noise([(1.0, other, place), (-1.0, method, size)]),
+            lambda place: [(1.0, other, place), (-1.0, method, size)],
         )
 
     def crossing(self, method: str, other: str) -> Estimate | None:
@@ -258,14 +278,14 @@ class FittedCurves:
         return self._equal(
             ends,
             lambda place: curves[0].at(place) - curves[1].at(place),
-            lambda place: self._noise([(1.0, method, place), (-1.0, other, place)]),
+            lambda place: [(1.0, method, place), (-1.0, other, place)],
         )
 
     def _equal(
         self,
         sizes: Sequence[int],
         apart: Callable[[float], float],
-        noise: Callable[[float], Noise],
+        terms: Callable[[float], Sequence[tuple[float, str, float]]],
     ) -> Estimate | None:
         """The size at which a difference is 0, of several the one nearest to the middle, and the
         ends of those around it at which it is not significant.
@@ -280,28 +300,54 @@ class FittedCurves:
         left, right = found[turn], found[turn + 1]
         root = places[turn] * (places[turn + 1] / places[turn]) ** (left / (left - right))
 
-        def end(way: range) -> float | None:
+        def same(at: float, wide: bool) -> bool:
+            return self._noise(terms(at), wide=wide).p(apart(at)) >= LEVEL
+
+        def end(way: range, wide: bool) -> float | None:
             """The end, on a way from the turn, of the sizes with no significant difference."""
             kept = root
             for k in way:
-                if noise(places[k]).p(found[k]) < LEVEL:
-                    return _bisected(kept, places[k], lambda at: noise(at).p(apart(at)) >= LEVEL)
+                if not same(places[k], wide):
+                    return _bisected(kept, places[k], lambda at: same(at, wide))
                 kept = places[k]
             return None
 
-        return Estimate(root, end(range(turn, -1, -1)), end(range(turn + 1, len(places))))
+        ways = range(turn, -1, -1), range(turn + 1, len(places))
+        ends = [(end(ways[0], wide), end(ways[1], wide)) for wide in self._sorts]
+        return Estimate(root, *ends[0], *ends[1:])
 
-    def _noise(self, terms: Sequence[tuple[float, str, float]]) -> Noise:
+    @property
+    def _sorts(self) -> Sequence[bool]:
+        """Of which intervals there are: whether they are for languages like these."""
+        return (False,) if self._languages is None else (False, True)
+
+    def _sampled(
+        self, runs: Mapping[str, Mapping[int, Mapping[str, Runs]]], shared: Collection[str]
+    ) -> LanguageSpread | None:
+        """The spread over languages; None where they are few, or not the same everywhere."""
+        by_method = [[runs[m][size] for size in curve.sizes] for m, curve in self.curves.items()]
+        langs = list(by_method[0][0])
+        same = all(own.keys() == set(langs) for sizes in by_method for own in sizes)
+        if not same or len(langs) < LanguageSample.FEWEST:
+            return None
+        groups = [[[own[lang] for lang in langs] for own in sizes] for sizes in by_method]
+        return LanguageSpread.of(groups, [k for k, m in enumerate(self.curves) if m in shared])
+
+    def _noise(self, terms: Sequence[tuple[float, str, float]], *, wide: bool = False) -> Noise:
         """The noise of a sum of curves' values: (sign, method, size) of each."""
         signed = [(m, sign * self.curves[m].weights(size)) for sign, m, size in terms]
-        return self._noise_of(signed)
+        return self._noise_of(signed, wide=wide)
 
-    def _noise_of(self, terms: Sequence[tuple[str, Floats]]) -> Noise:
-        """The noise of a weighted sum of the means of methods."""
+    def _noise_of(self, terms: Sequence[tuple[str, Floats]], *, wide: bool = False) -> Noise:
+        """The noise of a weighted sum of the means of methods, for languages like these if
+        `wide`.
+        """
         whole, sums = np.zeros(len(self._examples)), dict[str, Floats]()
         for method, weights in terms:
             whole[self._sides[method]] += weights
             sums[method] = sums.get(method, 0.0) + weights
+        if wide and self._languages is not None:
+            return self._languages.noise(whole)
         random = [self._trained[m].side(w) for m, w in sums.items() if m in self._trained]
         examples = float(whole @ self._examples @ whole)
         return Spread(examples, self._clusters, tuple(random)).noise()

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from raxalign.analysis.significance import LEVEL, NOTHING, Noise, Runs, Spread, TrainedSide
+from raxalign.analysis.significance import LEVEL, Noise, Runs, Spread, TrainedSide
 from raxalign.arrays import Floats
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, special
@@ -93,7 +93,7 @@ class LanguageSample:
         """
         pairs = zip(baseline, system, strict=True)
         sides = [[b.minus(a) for a, b in pairs]] if paired else [system, baseline]
-        sides = [_common(side) for side in sides]
+        sides = [_common([side])[0] for side in sides]
         weights = np.array((1.0, -1.0)[: len(sides)])
         means = [float(np.mean([runs.mean() for runs in side])) for side in sides]
         difference, count = float(weights @ means), len(system)
@@ -101,15 +101,21 @@ class LanguageSample:
             return cls(difference, None, None, None, None, count, cls.FEW_LANGUAGES)
         if not all(runs.testable for side in sides for runs in side):
             return cls(difference, None, None, None, None, count, Runs.ONE_RUN)
-        variance, freedom = LanguageSpread.of([[side] for side in sides]).variance(weights)
-        return cls(difference, *_tested(difference, variance, freedom), count)
+        noise = LanguageSpread.of([[side] for side in sides]).noise(weights)
+        ends = difference - noise.half(), difference + noise.half()
+        return cls(difference, *ends, noise.p(difference), float(noise.freedom[0]), count)
 
 
-def _common(languages: Sequence[Runs]) -> list[Runs]:
-    """The runs that all languages have."""
-    first, *others = languages
-    seeds = [seed for seed in first.seeds if all(seed in other.seeds for other in others)]
-    return [runs.only(seeds) for runs in languages]
+def _common(sides: Sequence[Sequence[Runs]], *, shared: bool = False) -> Sequence[Sequence[Runs]]:
+    """The runs that all languages of a side have, or with `shared` those of all sides."""
+    if shared:
+        every, count = _common([[runs for side in sides for runs in side]])[0], len(sides[0])
+        return [every[k : k + count] for k in range(0, len(every), count)]
+    found = []
+    for first, *others in sides:
+        seeds = [seed for seed in first.seeds if all(seed in other.seeds for other in others)]
+        found.append([runs.only(seeds) for runs in (first, *others)])
+    return found
 
 
 @dataclass(frozen=True)
@@ -167,7 +173,9 @@ class LanguageSpread:
     ) -> LanguageSpread:
         """Return it of groups of values, each its runs in all languages. The runs of a group differ
         by as much at each value, and are the same ones, seed by seed, in those that are `shared`.
+        Only runs count that all languages have.
         """
+        groups = [_common(group, shared=number in shared) for number, group in enumerate(groups)]
         sides = [side for group in groups for side in group]
         means = np.array([[runs.mean() for runs in side] for side in sides])
         flat = [runs for side in sides for runs in side]
@@ -190,8 +198,8 @@ class LanguageSpread:
         means -= means.mean(1, keepdims=True)
         return cls(means, examples, clusters, tuple(chance))
 
-    def variance(self, weights: Floats) -> tuple[float, float]:
-        """Return the variance of a weighted sum of the values, and its degrees of freedom."""
+    def noise(self, weights: Floats) -> Noise:
+        """Return the noise of a weighted sum of the values."""
         count = self.means.shape[1]
         languages = float(((weights @ self.means) ** 2).sum()) / (count * (count - 1))
         examples = max(float(weights @ self.examples @ weights), 0.0)
@@ -202,7 +210,8 @@ class LanguageSpread:
             variance += max(float(own @ one.alike @ own), 0.0)
             squares += [(float(own @ matrix @ own), freedom) for matrix, freedom in one.squares]
         below = sum(square**2 / freedom for square, freedom in squares)
-        return variance, variance**2 / below if below > 0 else count - 1.0
+        freedom = variance**2 / below if below > 0 else count - 1.0
+        return Noise(np.array([variance]), np.ones(1), np.array([freedom]), count)
 
 
 def _alike(parts: Floats) -> Floats:
@@ -211,16 +220,6 @@ def _alike(parts: Floats) -> Floats:
     """
     languages, whole, flat = parts.shape[1], parts.sum(1), parts.reshape(len(parts), -1)
     return np.asarray((whole @ whole.T - flat @ flat.T) / (languages * (languages - 1)))
-
-
-def _tested(
-    difference: float, variance: float, freedom: float
-) -> tuple[float, float, float, float]:
-    """(low, high, p, degrees of freedom) of a difference by Student's t."""
-    error = max(variance, NOTHING) ** 0.5
-    half = float(special.stdtrit(freedom, 1 - LEVEL / 2)) * error
-    p = 2 * float(special.stdtr(freedom, -abs(difference) / error))
-    return difference - half, difference + half, p, freedom
 
 
 POWER = 0.8

@@ -297,7 +297,9 @@ class _Answer:
             told.append(f"takes {worth.as_size('pairs')} for what {other} reaches with {size:,}")
         size, ahead = curves.ahead(method)
         value = f"{unit.show(ahead.value)}{' %' if unit.sign else ''}"
-        around = unit.show_interval(ahead.low, ahead.high).strip("[]").replace(", ", "–")
+        spans = [(ahead.low, ahead.high), *filter(None, [ahead.wide])]
+        shown = [unit.show_interval(*ends).strip("[]").replace(", ", "–") for ends in spans]
+        around = ", new languages ".join(shown)
         told.append(
             f"would come to {value} (95 % CI {around}) with {size:,}, which is extrapolated"
         )

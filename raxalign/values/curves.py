@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING, ClassVar
 
-from raxalign.analysis.cells import Cell
+from raxalign.analysis.cells import MEANS, Cell, Name
 from raxalign.analysis.curve import Curve, Estimate, FittedCurves
 from raxalign.analysis.significance import Runs
 from raxalign.store.ledger import Ledger
@@ -38,11 +38,12 @@ class SizeCurves:
         """Fit the curves of a table; None where no method has enough sizes and predictions."""
         sizes, refused = dict[str, Mapping[int, Cell]](), dict[str, str]()
         found, shared = dict[str, Mapping[int, Runs]](), list[str]()
+        parts: dict[str, dict[int, dict[str, Runs]]] = {}
         predictions = Predictions(results.plan, ledger)
         for method, cells in cls._lines(results, table).items():
             names = {size: cell.compared_mean(*table) for size, cell in cells.items()}
-            runs = {s: predictions.runs(c, [n]).get(n) for s, c in cells.items() if (n := names[s])}
-            there = {size: own for size, own in runs.items() if own is not None}
+            runs = {s: cls._runs(predictions, c, n) for s, c in cells.items() if (n := names[s])}
+            there = {size: mean for size, (mean, _) in runs.items() if mean is not None}
             if len(there) < Curve.FEWEST:
                 continue
             if not all(own.testable for own in there.values()):
@@ -58,9 +59,10 @@ class SizeCurves:
                     continue
                 shared.append(method)
             found[method] = there
+            parts[method] = {size: runs[size][1] for size in there}
             sizes[method] = {size: cells[size] for size in sorted(there)}
         try:
-            curves = FittedCurves(found, shared)
+            curves = FittedCurves(found, shared, parts)
         except ValueError:  # no method, or a single example
             return None
         refused |= {method: why for method in found if (why := curves.misfit(method))}
@@ -71,6 +73,17 @@ class SizeCurves:
         """Fit those of the main task's leading table, if it is compared with a baseline."""
         tables = results.compared_tables()
         return cls.of(results, ledger, tables[0]) if tables and ledger is not None else None
+
+    @staticmethod
+    def _runs(
+        predictions: Predictions, cell: Cell, name: Name
+    ) -> tuple[Runs | None, dict[str, Runs]]:
+        """The runs of a value, and of a mean those in each of its languages."""
+        task, mean, *table = name
+        langs = cell.languages_of(name, predictions.plan.pivot) if mean in MEANS else []
+        names = {lang: (task, lang, *table) for lang in langs}
+        found = predictions.runs(cell, [name, *names.values()])
+        return found.get(name), {lang: found[n] for lang, n in names.items() if n in found}
 
     @staticmethod
     def _lines(results: Scoreboard, table: TableKey) -> Mapping[str, dict[int, Cell]]:

@@ -93,6 +93,43 @@ def test_runs_that_share_their_training_at_all_sizes_are_not_counted_as_several(
     assert half[1] == pytest.approx(0.01 * 4.3027 / math.sqrt(3), rel=0.01)
 
 
+def test_languages_as_a_sample_widen_the_intervals_by_how_they_differ_between_methods():
+    """Languages with levels of their own, the same for both methods, and gains for one alone."""
+    langs = {"de": -0.03, "es": -0.01, "fr": 0.01, "el": 0.03}
+    units, flat = np.arange(2), np.zeros((1, 2))
+
+    def fixed(value):
+        return Runs((None,), np.array([value]), units, flat, chance=False)
+
+    def of(gains):
+        return {
+            n: {k: fixed(v + own + gains[k] * (n == 10_000)) for k, own in langs.items()}
+            for n, v in LOGS.items()
+        }
+
+    one, other = of(dict.fromkeys(langs, 0.0)), of(langs)
+    means = [{n: Runs.mean_of(list(d.values())) for n, d in by.items()} for by in (one, other)]
+    curves = FittedCurves(
+        {"one": means[0], "other": means[1]}, languages={"one": one, "other": other}
+    )
+    half = 3.1824 * np.std(list(langs.values()), ddof=1) / 2  # t(3), .975
+    assert curves.at("one", 10_000).wide == pytest.approx((0.3 - half, 0.3 + half), abs=1e-4)
+    assert curves.at("one", 10_000).high == pytest.approx(0.3)
+    worth = curves.worth("one", 1_000, "other")  # levels cancel, a third of the gains is left
+    assert worth is not None
+    assert worth.wide is not None
+    assert worth.value == pytest.approx(1_000, rel=0.01)
+    ends = [0.1 * math.log10(end / 1_000) for end in worth.wide]
+    reach = [half / 3 * (1 + 1.5 * math.log10(end / 1_000)) for end in worth.wide]
+    assert ends == pytest.approx([-reach[0], reach[1]], abs=2e-4)
+    few = {
+        m: {n: dict(list(d.items())[:3]) for n, d in by.items()}
+        for m, by in {"one": one, "other": other}.items()
+    }
+    fewer = FittedCurves({"one": means[0], "other": means[1]}, languages=few)
+    assert fewer.at("one", 1_000).wide is None
+
+
 def test_too_little_is_refused():
     with pytest.raises(ValueError, match="at least 3 sizes"):
         FittedCurves({"one": {100: runs_of(0.1), 1_000: runs_of(0.2)}})
@@ -102,7 +139,12 @@ def test_too_little_is_refused():
 
 def test_intervals_hold_the_truth_as_often_as_they_say():
     rng = np.random.default_rng(1)
-    found = [simulated.asked(simulated.Setting(4, 3, bend=0.4), rng)[0] for _ in range(60)]
-    for name, hits in zip(simulated.ASKED, zip(*found, strict=True), strict=True):
+    of_one, of_several = (
+        [simulated.asked(simulated.Setting(4, 3, n, bend=0.4, apart=5), rng) for _ in range(40)]
+        for n in (1, 5)
+    )
+    found = zip(*(hits for hits, *_ in of_one), strict=True)
+    wide = zip(*(hits for _, hits, _ in of_several), strict=True)
+    for name, hits in zip(2 * simulated.ASKED, (*found, *wide), strict=True):
         there = [hit for hit in hits if hit is not None]
         assert sum(there) >= 0.85 * len(there), name

@@ -71,6 +71,18 @@ def test_runs_that_move_all_languages_alike_add_their_covariance():
     assert found.high == pytest.approx(0.03 + half)
 
 
+def test_runs_that_move_each_language_by_itself_count_in_the_freedom():
+    values = np.random.default_rng(3).standard_normal((4, 3)) / 50
+    found = LanguageSample.of([fixed(0.5)] * 4, [trained(list(0.5 + own)) for own in values])
+    apart = values - values.mean(1, keepdims=True)
+    pairs = [apart[k] @ apart[m] for k in range(4) for m in range(4) if k != m]
+    between, runs = np.var(values.mean(1), ddof=1) / 4, max(np.mean(pairs), 0) / (3 * 2)
+    of_runs = np.var(values.mean(0), ddof=1) / 3
+    crossed = ((apart - apart.mean(0)) ** 2).sum() / (3 * 2) / (4 * 3)
+    below = between**2 / 3 + of_runs**2 / 2 + crossed**2 / (3 * 2)
+    assert found.freedom == pytest.approx((between + runs) ** 2 / below)
+
+
 def test_paired_runs_are_compared_seed_by_seed():
     moved = np.array([-0.02, 0.0, 0.02])
     baseline = [trained(0.5 + moved)] * 4

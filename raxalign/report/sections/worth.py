@@ -100,12 +100,19 @@ class Worth(Section):
         title = f"{self.results.titled(found.table[0])}: what data is worth"
         ahead = f"{SizeCurves.AHEAD} times as many"
         lines = tuple(self._lines(found, methods, others, notes))
-        return notes.on(Table("", title, ("largest", ahead, *columns), lines, caption("worth")))
+        about = caption(
+            "worth", wide=any(found.ahead(method)[1].wide for method in found.shown[:1])
+        )
+        return notes.on(Table("", title, ("largest", ahead, *columns), lines, about))
 
     def _lines(
         self, found: SizeCurves, methods: list[str], others: list[str], notes: TableNotes
     ) -> Iterator[Line]:
         unit = self.results.unit(*found.table[:2])
+
+        def of_new(low: float | None, high: float | None) -> str:
+            return f", new languages: {unit.show_interval(low, high)}"
+
         for method in methods:
             if method in found.refused:
                 why = notes.number(f"No curve: {found.refused[method]}.")
@@ -118,7 +125,7 @@ class Worth(Section):
                 Entry(
                     unit.show(one.value),
                     unit.show_interval(one.low, one.high),
-                    below=f"{n:,} pairs",
+                    below=f"{n:,} pairs{of_new(*one.wide) if one.wide else ''}",
                 )
                 for n, one in ((largest, found.curves.at(method, largest)), (size, ahead))
             ]
