@@ -367,6 +367,8 @@ at = "grids/quickstart.yaml", "--storage", STORAGE
 for name in ("plan", "status", "results"):
     command(name, *at)
     looked(name, HEAVY | ARRAYS | COMPUTES)
+command("plan", "grids/curve.yaml", "--storage", STORAGE)  # as it has no results yet
+looked("plan of several sizes", HEAVY | ARRAYS)
 from raxalign.inspect.doctor import _has_driver
 if not _has_driver():
     command("doctor", "--storage", STORAGE)

@@ -172,6 +172,11 @@ def _print_plan(
         print_out(looks)
     if power := power_text(opened, plan_, detect, run_sd):
         print_out(power)
+    if len({trial.sentences for trial in plan_.trials if trial.sentences}) > 2:  # others load less
+        from raxalign.values.curves import SizeCurves
+
+        if told := SizeCurves.next_size(plan_, opened.storage):
+            print_out(told)
     _tell_faults(opened, plan_)
 
 

@@ -295,14 +295,9 @@ class _Answer:
                 several, key=lambda one: curves.curves.at(one[0], one[1]).value
             )
             told.append(f"takes {worth.as_size('pairs')} for what {other} reaches with {size:,}")
-        size, ahead = curves.ahead(method)
-        value = f"{unit.show(ahead.value)}{' %' if unit.sign else ''}"
-        spans = [(ahead.low, ahead.high), *filter(None, [ahead.wide])]
-        shown = [unit.show_interval(*ends).strip("[]").replace(", ", "–") for ends in spans]
-        around = ", new languages ".join(shown)
-        told.append(
-            f"would come to {value} (95 % CI {around}) with {size:,}, which is extrapolated"
-        )
+        size = curves.ahead(method)[0]
+        value = curves.told_at(unit, method, size)
+        told.append(f"would come to {value} with {size:,}, which is extrapolated")
         yield f"By its curve over the number of sentence pairs it {' and '.join(told)}."
 
     def _other(self, subject: str, tally: LanguageTally) -> str:

@@ -6,16 +6,18 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from raxalign.analysis.cells import MEANS, Cell, Name
 from raxalign.analysis.curve import Curve, Estimate, FittedCurves
 from raxalign.analysis.significance import Runs
+from raxalign.grid.plan import Plan
 from raxalign.store.ledger import Ledger
-from raxalign.values.predictions import Predictions
-
-if TYPE_CHECKING:
-    from raxalign.values.scoreboard import Scoreboard, TableKey
+from raxalign.store.storage import Storage
+from raxalign.values.numbers import NumberFormat
+from raxalign.values.predictions import MOST_EVALUATIONS, Predictions
+from raxalign.values.results import rows
+from raxalign.values.scoreboard import Scoreboard, TableKey
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,8 @@ class SizeCurves:
 
     AHEAD: ClassVar = 4
     """How many times the largest size is the one that a curve is extrapolated to."""
+    NAMED: ClassVar = 3
+    """Methods that a line names."""
 
     @classmethod
     def of(cls, results: Scoreboard, ledger: Ledger, table: TableKey) -> SizeCurves | None:
@@ -104,6 +108,39 @@ class SizeCurves:
         """Return `AHEAD` times the largest size of a method, and the value of its curve there."""
         size = self.AHEAD * max(self.sizes[method])
         return size, self.curves.at(method, size)
+
+    def told_at(self, unit: NumberFormat, method: str, size: float) -> str:
+        """Say the value of a method's curve at a size, with its intervals."""
+        found = self.curves.at(method, size)
+        spans = [(found.low, found.high), *filter(None, [found.wide])]
+        shown = [unit.show_interval(*ends).strip("[]").replace(", ", "–") for ends in spans]
+        sign = " %" if unit.sign else ""
+        return f"{unit.show(found.value)}{sign} (95 % CI {', new languages '.join(shown)})"
+
+    @classmethod
+    def next_size(cls, plan: Plan, storage: Storage) -> str:
+        """Say which size continues the row of those that have results, and what the curves of the
+        first task expect there; nothing where there are none, or too many to be read for a line.
+        """
+        ledger = storage.ledger
+        there = set() if storage.is_remote else ledger.keys()
+        done = [t for t in plan.trials if there.issuperset(t.evaluations.values())]
+        few = len({trial.sentences for trial in done if trial.sentences}) < Curve.FEWEST
+        if few or len(done) > MOST_EVALUATIONS:
+            return ""
+        results = Scoreboard.of(rows(plan, ledger), plan, ledger)
+        tables = results.leading_tables()
+        found = cls.of(results, ledger, tables[0]) if tables else None
+        return "" if found is None else found.told_next(results.unit(*found.table[:2]))
+
+    def told_next(self, unit: NumberFormat) -> str:
+        """Say which size continues the row, and what the curves expect there."""
+        *_, before, last = sorted({size for sizes in self.sizes.values() for size in sizes})
+        size = int(float(f"{min(last / before, self.AHEAD) * last:.2g}"))
+        told = [f"{one} {self.told_at(unit, one, size)}" for one in self.shown[: self.NAMED]]
+        task, metric, _ = self.table
+        expected = f"next size: {size:,} in `sentences`; by the curves at {task} ({metric})"
+        return f"{expected} {', '.join(told)}" if told else ""
 
     def worths(self, other: str) -> Iterator[tuple[str, int, Estimate]]:
         """Yield the methods, with their largest sizes, that a number of sentence pairs of another

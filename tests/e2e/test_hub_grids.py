@@ -25,7 +25,7 @@ from tests.small_grids import GRIDS, write_small
 
 pytestmark = pytest.mark.slow
 
-LOCAL = {"layers", "quickstart", "report-demo", "sets", "unseen"}
+LOCAL = {"adaptive", "curve", "layers", "quickstart", "report-demo", "sets", "unseen"}
 # all that read from outside, but for paper.yaml, which is run whole
 NAMES = sorted({path.stem for path in GRIDS.glob("*.yaml")} - LOCAL - {"paper"})
 CASES = in_turn(NAMES, NAMES.index("sib200"))

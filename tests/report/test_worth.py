@@ -70,6 +70,15 @@ def test_the_answer_says_what_the_method_is_worth_in_data_and_what_more_would_br
     assert "By its curve" not in answer(results.tested([compared]))
 
 
+def test_the_next_size_continues_the_row_with_what_the_curves_expect_there(found):
+    results, curves = found
+    told = curves.told_next(results.unit(*TABLE[:2]))
+    assert told == (
+        "next size: 40,000 in `sentences`; by the curves at xnli (accuracy) rotation 63.0 % (95 %"
+        " CI 63.0–63.0), finetune 68.0 % (95 % CI 68.0–68.0)"
+    )
+
+
 def test_a_table_has_the_sizes_that_methods_are_worth_and_why_one_has_no_curve(found, tmp_path):
     results, curves = found
     section = Worth(Material(results, tmp_path))
