@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field, model_validator
@@ -93,12 +93,37 @@ _Share = Annotated[float, Field(ge=0, le=1)]
 class PlannedLook:
     """What one look has seen of each open test, by its name: the p-values that there is a
     difference and that it is within the margin, each by itself, and whether another seed may give
-    another value; and the cells (`Trial.cell`) that get the seeds of the next look.
+    another value; the cells (`Trial.cell`) that get the seeds of the next look; and by the
+    sentences of claims what it says of each in words, with the cells that the claim is about.
     """
 
     when: str
     seen: Mapping[str, tuple[_Share, _Share | None, bool]]
     cells: tuple[str, ...]
+    verdicts: Mapping[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, storage: Storage, path: str, data: bytes) -> PlannedLook:
+        """Read a record. Raises `StorageError` that names one which cannot be read."""
+        try:
+            return unseal(data, cls)
+        except ValueError as error:
+            raise StorageError(
+                f"{storage.files.root}/{path}: is not a record of a look ({error}); restore it from"
+                " a copy, or delete it: `raxalign grid` takes the look again"
+            ) from error
+
+    @classmethod
+    def last_verdicts(cls, storage: Storage) -> list[tuple[str, tuple[str, ...]]]:
+        """Return what the last looks of all grids of a storage say of their claims in words, with
+        the cells that each is about.
+        """
+        there = storage.files.read_many([f"{_FOLDER}/{n}" for n in storage.files.names(_FOLDER)])
+        looks = [cls.read(storage, path, data) for path, data in there.items()]
+        found: dict[tuple[str, tuple[str, ...]], str] = {}
+        for look in sorted(looks, key=lambda look: look.when):
+            found |= {(text, cells): told for text, (told, cells) in look.verdicts.items()}
+        return [(told, cells) for (_, cells), told in found.items()]
 
 
 class Stop(BaseParams):
@@ -180,21 +205,13 @@ class Stop(BaseParams):
     def taken(
         self, trials: Sequence[Trial], claims: Iterable[Claim], storage: Storage
     ) -> list[PlannedLook]:
-        """Return the looks that were taken, in their order. Raises `StorageError` that names a
-        record which cannot be read.
-        """
+        """Return the looks that were taken, in their order."""
         paths = [self.place(trials, claims, number) for number in range(1, len(self.looks) + 1)]
         there, found = storage.files.read_many(paths), list[PlannedLook]()
         for path in paths:
             if path not in there:
                 break
-            try:
-                found.append(unseal(there[path], PlannedLook))
-            except ValueError as error:
-                raise StorageError(
-                    f"{storage.files.root}/{path}: is not a record of a look ({error}); restore it"
-                    " from a copy, or delete it: `raxalign grid` takes the look again"
-                ) from error
+            found.append(PlannedLook.read(storage, path, there[path]))
         return found
 
     def place(self, trials: Sequence[Trial], claims: Iterable[Claim], number: int) -> str:

@@ -25,9 +25,8 @@ from raxalign.report.document import Document, Figure, Part, Table, caption, ide
 from raxalign.report.sections.base import Material, Measure, Section
 from raxalign.report.tables import row_parts, short_tables
 from raxalign.store.ledger import Ledger
-from raxalign.values.claims import ClaimTest, JudgedClaim
-from raxalign.values.comparisons import MINIMUM, Compared, comparisons
-from raxalign.values.numbers import NumberFormat
+from raxalign.values.claims import JudgedClaim
+from raxalign.values.comparisons import Compared, comparisons
 from raxalign.values.scoreboard import Scoreboard
 from raxalign.version import VERSION
 
@@ -94,7 +93,7 @@ def compose(
         tuple(fact for share in shares for fact in share.facts),
         tuple(_joined((p for share in shares for p in share.parts), results.lacking.short)),
         tuple(caption(f"legend_of_{name}") for name in ("cells", "marks", "states")),
-        headline and replace(headline, claims=tuple(claim_lines(asked.claims))),
+        headline and replace(headline, claims=tuple(found.line for found in asked.claims)),
         tuple(listing for share in shares for listing in share.listings),
         results.lacking.told(),
     )
@@ -279,34 +278,3 @@ def cited(papers: Sequence[str], options: Mapping[str, Any]) -> Iterator[str]:
             yield paper
         elif re.search(rf"\b{re.escape(text)}", str(options.get(option)), re.IGNORECASE):
             yield key
-
-
-def claim_lines(judged: Sequence[JudgedClaim]) -> Iterator[str]:
-    """Yield one line per claim."""
-    for found in judged:
-        tests = "; ".join(_claim_test(test, found) for test in found.tests)
-        marked = "" if found.written == JudgedClaim.BEFORE else f" [{found.written}]"
-        yield f"{found.says}: {found.claim.text}{f' ({tests})' if tests else ''}{marked}"
-
-
-def _claim_test(test: ClaimTest, found: JudgedClaim) -> str:
-    """Return the difference of one test with its interval, and which of several tests it is."""
-    entry = test.entry
-    unit = NumberFormat.of(entry.measured, [entry.value.mean])
-    where = [entry.cell.encoder, f"{entry.cell.sentences:,} pairs" if entry.cell.sentences else ""]
-    several = f"{', '.join(filter(None, where))}: " if len(found.tests) > 1 else ""
-    second = entry.baseline_value
-    if second is None or entry.difference is None or test.low is None or test.high is None:
-        sample = entry.over_languages
-        why = sample.untested if found.claim.over_languages and sample else entry.untested
-        return f"{several}not tested: {why}"
-    chance = "" if test.chance is None else f" (chance {unit.show(test.chance)})"
-    levels = f"{unit.show(entry.value.mean)} against {unit.show(second.mean)}{chance}"
-    ends = f"{unit.show_difference(test.low)} to {unit.show_difference(test.high)}"
-    p = "" if test.p is None else f", p {test.p:.4f}" if test.p >= 0.0001 else ", p <0.0001"
-    seen, sample = "", entry.over_languages
-    smallest = sample.detectable if found.claim.over_languages and sample else entry.detectable
-    if found.verdict == "cannot tell" and smallest:
-        seen = f"; {MINIMUM}: {unit.show(smallest)}"
-    told = f"{unit.show_difference(entry.difference)}, 95 % CI: {ends}{p}{seen}"
-    return f"{several}{levels}: {told}"

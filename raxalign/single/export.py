@@ -17,6 +17,7 @@ from raxalign.encoders.models.sentence_config import SentenceConfig
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError, TransientError
+from raxalign.grid.claims import PlannedLook
 from raxalign.grid.plan import Plan
 from raxalign.grid.stored import StoredPlans
 from raxalign.grid.trial import Trial
@@ -336,5 +337,10 @@ def _card(workshop: Workshop, found: Found, aligned: AlignedEncoder, use: Senten
         seeds=tuple(sorted({t.seed for t in plan.trials if t.seed is not None})),
         precision=plan.stages[trial.aligned].precision,
         base_precision=plan.stages[trial.aligned].base_precision,
+        claims=[
+            told
+            for told, cells in PlannedLook.last_verdicts(workshop.storage)
+            if trial.cell in cells
+        ],
         unfinished=Lacking.of(plan, workshop.ledger.keys(), workshop.ledger).short,
     )

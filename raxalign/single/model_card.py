@@ -222,13 +222,13 @@ class Card:
     """What a card shows: how the encoder was made, from what, and its main scores.
 
     `data` are the digests of the word pairs of each language, which are shown where no word aligner
-    is known; `caveats` are those of a result; `seeds` are those of the grid, and `unfinished` says
-    what it lacks; `precision` is that of the products that the alignment was computed with, and
-    `base_precision` how weights were held that it did not train. What follows is known of the
-    encoder alone (`written`): its family, the class of transformers that opens it, how a language
-    is given to it (None: its vectors need none), whether sentence-transformers runs code of the
-    folder, whether static vectors are those of pieces, and whether transforms are stored next to
-    the weights.
+    is known; `caveats` are those of a result; `seeds` are those of the grid, `unfinished` says what
+    it lacks, and `claims` what planned looks say of its claims; `precision` is that of the products
+    that the alignment was computed with, and `base_precision` how weights were held that it did not
+    train. What follows is known of the encoder alone (`written`): its family, the class of
+    transformers that opens it, how a language is given to it (None: its vectors need none), whether
+    sentence-transformers runs code of the folder, whether static vectors are those of pieces, and
+    whether transforms are stored next to the weights.
     """
 
     method: str
@@ -253,6 +253,7 @@ class Card:
     of_pieces: bool = False
     has_transforms: bool = False
     unfinished: str = ""
+    claims: Sequence[str] = ()
 
     def written(self, aligned: AlignedEncoder, use: SentenceUse, folder: Path) -> tuple[str, ...]:
         """Export an encoder to a folder with this card as ``README.md``; return the languages that

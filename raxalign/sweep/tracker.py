@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from raxalign.errors import LeaseLost
+from raxalign.grid.claims import PlannedLook
 from raxalign.grid.load import Opened
 from raxalign.grid.plan import Plan
 from raxalign.grid.study import Study, Suggestion
@@ -205,16 +206,20 @@ class TrackedGrid:
         return self._where_tracked(lambda runs: runs.keep(folder))
 
     def describe(self, answer: str) -> str | None:
-        """Write the answer of the results into the description of the grid's experiment, where it
-        is another than before and the grid was tracked; returns a message where that could not be
-        done.
+        """Write the answer of the results, and the verdicts of planned looks at claims, into the
+        description of the grid's experiment, where they are others than before and the grid was
+        tracked; returns a message where that could not be done.
         """
         name, uri = self._opened.plan.name, self.target.uri
+        own = {trial.cell for trial in self._opened.plan.trials}
+        every = PlannedLook.last_verdicts(self.target.storage)
+        verdicts = [(told, cells) for told, cells in every if own.issuperset(cells)]
+        answer = "\n".join([answer, *(f"\n- {told}" for told, _ in verdicts)])
         marker = self.target.storage.local / "tracked" / f"{digest([uri, name])[:32]}.answer"
         wanted = json.dumps({"grid": name, "uri": masked(uri), "answer": answer})
 
         def write(runs: Recorder) -> None:
-            runs.describe(answer)
+            runs.describe(answer, verdicts)
             _mark(marker, wanted)
 
         if marker.is_file() and marker.read_bytes() == wanted.encode():

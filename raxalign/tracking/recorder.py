@@ -354,13 +354,15 @@ class Recorder:
         """Put a report's files with the run of the grid."""
         self._client.log_artifacts(self._grid(status="FINISHED").id, str(folder), "report")
 
-    def describe(self, answer: str) -> None:
-        """Describe the experiment by the answer of its results and by links."""
+    def describe(self, answer: str, claims: Sequence[tuple[str, Sequence[str]]] = ()) -> None:
+        """Describe the experiment by the answer and by links, and cells by verdicts on claims."""
         every = self._runs.of(self._whole.key)
         grid = fitting(every, self._whole) if len(every) == 1 else None
         self._page.describe(answer if len(every) < 2 else _SEVERAL, grid.id if grid else None)
-        if grid is not None:
-            self._runs.save(grid, Change(note=answer))
+        there = [(self._runs.find(wanted), change) for wanted, change in self._of.claimed(claims)]
+        for run, change in [(grid, Change(note=answer)), *there]:
+            if run is not None:
+                self._runs.save(run, change)
 
     def take(self, ended: Sequence[SeenTrial]) -> None:
         """Write the runs of trials that have ended."""

@@ -431,6 +431,16 @@ class PlanRuns:
         found = {trial.cell: trial for trial in self._plan.trials if _has_cell(trial)}
         return list(map(self.cell, found.values()))
 
+    def claimed(
+        self, verdicts: Sequence[tuple[str, Sequence[str]]]
+    ) -> Iterator[tuple[Run, Change]]:
+        """Yield the run of each cell that claims are about, and what it is to have: the verdicts of
+        planned looks on them in words, each of which comes with the cells (`Trial.cell`).
+        """
+        for cell, trial in {trial.cell: trial for trial in self._plan.trials}.items():
+            if told := [words for words, cells in verdicts if cell in cells]:
+                yield self.cell(trial), Change(tags={"claims": "\n".join(told)[:_LONGEST_TAG]})
+
     def _added(self) -> dict[tuple[str, ...], str]:
         """The metrics that a grid adds, by task and name."""
         return {("", e.task, e.name): digest(asdict(e)) for e in self._plan.metrics}

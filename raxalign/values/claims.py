@@ -20,7 +20,8 @@ from raxalign.grid.plan import Plan
 from raxalign.store.key import digest
 from raxalign.store.ledger import Ledger
 from raxalign.store.sealed import seal
-from raxalign.values.comparisons import Compared, comparisons, named_cells
+from raxalign.values.comparisons import MINIMUM, Compared, comparisons, named_cells
+from raxalign.values.numbers import NumberFormat
 from raxalign.values.results import rows
 
 Verdict = Literal["held", "refuted", "no difference", "cannot tell", "not run"]
@@ -75,6 +76,19 @@ class JudgedClaim:
         unit = " % of the distance from chance" if self.relative else ""
         above = f" above {self.equivalence:g}{unit}" if self.verdict == NO_DIFFERENCE else ""
         return f"{self.verdict}{above}{self.at and f' {self.at}'}"
+
+    @property
+    def line(self) -> str:
+        """The verdict, the claim, and what each test says, in words."""
+        tests = "; ".join(_claim_test(test, self) for test in self.tests)
+        marked = "" if self.written == self.BEFORE else f" [{self.written}]"
+        return f"{self.says}: {self.claim.text}{f' ({tests})' if tests else ''}{marked}"
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The keys of the cells that it is about."""
+        sides = [side for test in self.tests for side in (test.entry.cell, test.entry.baseline)]
+        return tuple(sorted({side.key for side in sides if side is not None}))
 
     @classmethod
     def all_in(
@@ -186,11 +200,12 @@ class _Followed:
         names, after = self.stop.questions([*self.taken, look := _recorded(seen, ())])
         left = [tests[names[which]][1].entry for which in after.open if names[which] in seen]
         cells = {side.key for one in left for side in (one.cell, one.baseline) if side is not None}
-        look = replace(look, cells=tuple(sorted(cells)))
+        found = replace(self, taken=[*self.taken, look]).judged()
+        verdicts = {one.claim.text: (one.line, one.cells) for one in found}
+        look = replace(look, cells=tuple(sorted(cells)), verdicts=verdicts)
         trials, claims, number = self.opened.plan.trials, self.opened.grid.claims, len(self.taken)
         place = self.stop.place(trials, claims, number + 1)
         self.opened.storage.files.create(place, seal(asdict(look)))  # another driver saw the same
-        found = replace(self, taken=[*self.taken, look]).judged()
         return "\n".join(f"{one.says}: {one.claim.text}" for one in found)
 
     def judged(self) -> list[JudgedClaim]:
@@ -362,3 +377,26 @@ def _verdict(claim: Claim, test: ClaimTest, margin: float | None) -> Verdict:
         return NO_DIFFERENCE if inside else "cannot tell"
     up = (test.entry.difference or 0.0) * test.entry.measured.sign > 0
     return "held" if up else "refuted"
+
+
+def _claim_test(test: ClaimTest, found: JudgedClaim) -> str:
+    """The difference of one test with its interval, and which of several tests it is."""
+    entry = test.entry
+    unit = NumberFormat.of(entry.measured, [entry.value.mean])
+    where = [entry.cell.encoder, f"{entry.cell.sentences:,} pairs" if entry.cell.sentences else ""]
+    several = f"{', '.join(filter(None, where))}: " if len(found.tests) > 1 else ""
+    second = entry.baseline_value
+    if second is None or entry.difference is None or test.low is None or test.high is None:
+        sample = entry.over_languages
+        why = sample.untested if found.claim.over_languages and sample else entry.untested
+        return f"{several}not tested: {why}"
+    chance = "" if test.chance is None else f" (chance {unit.show(test.chance)})"
+    levels = f"{unit.show(entry.value.mean)} against {unit.show(second.mean)}{chance}"
+    ends = f"{unit.show_difference(test.low)} to {unit.show_difference(test.high)}"
+    p = "" if test.p is None else f", p {test.p:.4f}" if test.p >= 0.0001 else ", p <0.0001"
+    seen, sample = "", entry.over_languages
+    smallest = sample.detectable if found.claim.over_languages and sample else entry.detectable
+    if found.verdict == "cannot tell" and smallest:
+        seen = f"; {MINIMUM}: {unit.show(smallest)}"
+    told = f"{unit.show_difference(entry.difference)}, 95 % CI: {ends}{p}{seen}"
+    return f"{several}{levels}: {told}"

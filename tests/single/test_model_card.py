@@ -96,6 +96,12 @@ def test_scores_of_an_unfinished_grid_are_called_so() -> None:
     assert "Unfinished" not in card().text()
 
 
+def test_verdicts_on_claims_are_said_with_their_looks() -> None:
+    told = "held (look 2 of 3, 5 of 8 seeds): a > b in nli (+2.0, 95 % CI: +1.0 to +3.0)"
+    assert f"## Claims of the grid\n\n* {told}\n\nThe seeds" in card(claims=[told]).text()
+    assert "Claims" not in card().text()
+
+
 @pytest.mark.parametrize("pooling", ["first", "last", "mean"])
 def test_the_code_reads_words_as_the_alignment_was_fitted(pooling: str) -> None:
     params = {"pooling": pooling, "layers": "3"}

@@ -123,7 +123,10 @@ def test_the_description_is_the_answer_with_links_and_a_persons_own_stays(copied
     assert f"(#/experiments/1/runs/{grid}/artifacts)" in first
     described = where.connect().get_run(grid).data.tags["mlflow.note.content"]
     assert described == "finetune beats none."
-    Recorder(plan, where).describe("finetune is worse than none.")
+    cell = plan.trials[-1].cell
+    Recorder(plan, where).describe("finetune is worse than none.", [("refuted (look 1)", [cell])])
+    told = [run["tags"].get("claims") for run in tracked(where.uri, "small")]
+    assert [one for one in told if one] == ["refuted (look 1)"]
     assert tags(where)["mlflow.note.content"].startswith("finetune is worse")
     where.connect().set_experiment_tag("1", "mlflow.note.content", "my own words")
     Recorder(plan, where).describe("finetune beats none.")

@@ -8,7 +8,6 @@ from raxalign.analysis.significance import holm
 from raxalign.errors import RaxalignError
 from raxalign.grid.claims import Claim
 from raxalign.grid.lock import Lock
-from raxalign.report.compose import claim_lines
 from raxalign.values.claims import JudgedClaim
 from tests.ledgers import made_up
 
@@ -104,12 +103,12 @@ def test_a_relative_margin_is_a_share_of_the_distance_from_chance(opened):
 
 def test_both_values_and_chance_stand_next_to_the_difference(opened):
     claims = judged(opened, "finetune > none in xnli", "finetune > none in retrieval")
-    for found, line in zip(claims, claim_lines(claims), strict=True):
+    for found in claims:
         (test,) = found.tests
         entry, base = test.entry, test.entry.baseline_value
         assert base is not None
         levels = f"{100 * entry.value.mean:.1f} against {100 * base.mean:.1f} (chance "
-        assert f"({levels}{100 * test.chance:.1f}): " in line
+        assert f"({levels}{100 * test.chance:.1f}): " in found.line
     counts = [
         claims[1].tests[0].entry.cell.values["retrieval", lang, f"{WORDS}_pairs", "test"].mean
         for lang in ("de-en", "fr-en")
@@ -120,8 +119,7 @@ def test_both_values_and_chance_stand_next_to_the_difference(opened):
 def test_a_claim_over_few_languages_cannot_be_told_and_says_why(opened):
     (found,) = judged(opened, "finetune > none in xnli over languages")
     assert found.verdict == "cannot tell"
-    (line,) = claim_lines([found])
-    assert "not tested: fewer than 4 languages" in line
+    assert "not tested: fewer than 4 languages" in found.line
 
 
 def test_without_results_nothing_is_judged(opened, tmp_path):
@@ -149,7 +147,7 @@ def test_claims_are_locked_once_and_marked_where_there_were_results(opened, tmp_
         JudgedClaim.BEFORE,
         JudgedClaim.AFTER,
     ]
-    told = list(claim_lines(JudgedClaim.all_in(both)))
+    told = [found.line for found in JudgedClaim.all_in(both)]
     assert JudgedClaim.BEFORE not in told[0]
     assert told[1].endswith(f"[{JudgedClaim.AFTER}]")
 

@@ -8,13 +8,14 @@ import pytest
 
 from raxalign import api
 from raxalign.errors import GridError, RaxalignError, StorageError
+from raxalign.grid.claims import PlannedLook
 from raxalign.grid.load import open_grid
 from raxalign.grid.lock import Lock
 from raxalign.inspect.bundle import pack
 from raxalign.inspect.status import Status
-from raxalign.report.compose import claim_lines
 from raxalign.sweep.grid import run_whole
 from raxalign.tracking.recorder import Recorder
+from raxalign.tracking.runs import PlanRuns
 from raxalign.values.claims import JudgedClaim
 from tests.grids import write_grid
 from tests.ledgers import fill_all, nli, words
@@ -109,12 +110,28 @@ def test_a_grid_looks_until_no_claim_is_open(first, tmp_path, monkeypatch, capsy
 
 def test_a_claim_stays_as_its_look_has_it(first):
     at = after(first, 2)
-    line = next(iter(claim_lines(JudgedClaim.all_in(at))))
+    line = JudgedClaim.all_in(at)[0].line
     assert line.startswith(f"held (look 2 of 3, 5 of 9 seeds): {LARGE} (")
     assert says(at)[EQUAL] == "cannot tell (look 2 of 3, 5 of 9 seeds; open)"
     end = after(at, 1)
-    assert next(iter(claim_lines(JudgedClaim.all_in(end)))) == line, "none has 9 seeds now"
+    assert JudgedClaim.all_in(end)[0].line == line, "none has 9 seeds now"
     assert says(end)[EQUAL] == "cannot tell (look 3 of 3, 9 of 9 seeds)"
+
+
+def test_a_look_keeps_its_verdicts_for_what_knows_the_storage_alone(first, tmp_path):
+    """MLflow and the card of an export read them: the words are those of the report."""
+    assert PlannedLook.last_verdicts(first.storage) == []
+    at = after(first, 2)
+    found = PlannedLook.last_verdicts(at.storage)
+    assert [told for told, _ in found] == [one.line for one in JudgedClaim.all_in(at)]
+    assert found[0][0].startswith(f"held (look 2 of 3, 5 of 9 seeds): {LARGE} (")
+    methods = {t.cell: t.method for t in at.plan.trials}
+    assert [{methods[cell] for cell in cells} for _, cells in found] == [
+        {"finetune", "none"},
+        {"rotation", "none"},
+    ]
+    (told,) = (change for run, change in PlanRuns(at.plan).claimed(found) if run.name == "finetune")
+    assert told.tags == {"claims": found[0][0]}
 
 
 def test_before_the_first_look_nothing_is_said(first):
