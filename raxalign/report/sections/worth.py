@@ -17,9 +17,9 @@ _DRAWN = 33  # points of a drawn curve
 
 @final
 class Worth(Section):
-    """Curves over the number of sentence pairs, for grids with three sizes or more: a figure with a
-    panel per task, and a table per task of what four times the data would bring and of how many
-    pairs of each method the others are worth.
+    """Curves over the number of sentence pairs, for grids with three sizes or more: where those of
+    two methods cross, a figure with a panel per task, and a table per task of what four times the
+    data would bring and of how many pairs of each method the others are worth.
     """
 
     VERSION = 1
