@@ -206,7 +206,6 @@ class FittedCurves:
         """
         self.curves: dict[str, Curve] = {}
         self._sides: dict[str, slice] = {}
-        self._trained: dict[str, _Trained] = {}
         every: list[Runs] = []
         for method, by_size in runs.items():
             own = [by_size[size] for size in sorted(by_size)]
@@ -228,11 +227,10 @@ class FittedCurves:
             raise ValueError("one example does not show how examples differ")
         means = np.stack([part.mean(0) for part in parts])
         self._examples = self._clusters / (self._clusters - 1) * means @ means.T
-        for method, place in self._sides.items():
-            found = _Trained.of(every[place], parts[place], shared=method in shared)
-            if found is not None:
-                self._trained[method] = found
-        self._languages = None if languages is None else self._sampled(languages, shared)
+        places = self._sides.items()
+        found = {m: _Trained.of(every[p], parts[p], shared=m in shared) for m, p in places}
+        self._trained = {method: own for method, own in found.items() if own is not None}
+        self._languages = self._sampled(languages, shared) if languages else None
 
     def at(self, method: str, size: float) -> Estimate:
         """Return the value of a method's curve at a size."""

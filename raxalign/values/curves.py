@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from raxalign.analysis.cells import MEANS, Cell, Name
 from raxalign.analysis.curve import Curve, Estimate, FittedCurves
@@ -18,6 +18,17 @@ from raxalign.values.numbers import NumberFormat
 from raxalign.values.predictions import MOST_EVALUATIONS, Predictions
 from raxalign.values.results import rows
 from raxalign.values.scoreboard import Scoreboard, TableKey
+
+
+class Crossing(NamedTuple):
+    """The methods of two curves that cross, the one first that is lower with more pairs, the size
+    at which they do, and whether that is extrapolated: not within the sizes of both.
+    """
+
+    lower: str
+    upper: str
+    at: Estimate
+    extrapolated: bool
 
 
 @dataclass(frozen=True)
@@ -151,11 +162,8 @@ class SizeCurves:
             if method != other and (found := self.curves.worth(method, size, other)) is not None:
                 yield method, size, found
 
-    def crossings(self, most: int) -> Iterator[tuple[str, str, Estimate, bool]]:
-        """Yield two methods each, of the first `most`, whose curves cross: the one that is lower
-        with more pairs, the other, the size at which they do, and whether that is extrapolated, not
-        within the sizes of both. Curves that nowhere differ are left out.
-        """
+    def crossings(self, most: int) -> Iterator[Crossing]:
+        """Yield where curves of the first `most` methods cross, without those that never differ."""
         first = [method for method in list(self.sizes)[:most] if method in self.shown]
         for pair in combinations(first, 2):
             found = self.curves.crossing(*pair)
@@ -164,4 +172,4 @@ class SizeCurves:
             both = [self.curves.curves[method] for method in pair]
             low, high = max(one.sizes[0] for one in both), min(one.sizes[-1] for one in both)
             lower, upper = sorted(pair, key=lambda m: self.curves.curves[m].at(1.01 * found.value))
-            yield lower, upper, found, not low <= found.value <= high
+            yield Crossing(lower, upper, found, not low <= found.value <= high)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import final
 
@@ -10,7 +10,7 @@ from raxalign.lazy import np
 from raxalign.report.document import Entry, Line, Part, Share, Table, TableNotes, caption
 from raxalign.report.drawing import Panel, Series, Sketch
 from raxalign.report.sections.base import Section
-from raxalign.values.curves import SizeCurves
+from raxalign.values.curves import Crossing, SizeCurves
 
 _DRAWN = 33  # points of a drawn curve
 
@@ -27,10 +27,12 @@ class Worth(Section):
 
     def share(self) -> Share | None:
         """Return the figure and the tables; None where nothing has enough sizes."""
-        told = " ".join(sentence for one in self.fitted for sentence in self._crossings(one))
+        crossed = [list(one.crossings(self.MOST_CURVES)) for one in self.fitted]
+        both = list(zip(self.fitted, crossed, strict=True))
+        told = " ".join(told for one, own in both for told in self._crossings(one, own))
         about = caption("fitted", crossed=bool(told)) + self.of_methods(self.MOST_CURVES)
         title = "Fitted curves over the number of sentence pairs"
-        sketch = Sketch("fitted-curves", title, about, [self._panel(one) for one in self.fitted])
+        sketch = Sketch("fitted-curves", title, about, [self._panel(*one) for one in both])
         part = Part("data", "What more data would bring", told)
         return self.one_part(part, [sketch], map(self._table, self.fitted))
 
@@ -44,24 +46,23 @@ class Worth(Section):
         found = (SizeCurves.of(self.results, ledger, table) for table in tables)
         return [one for one in found if one is not None]
 
-    def _crossings(self, found: SizeCurves) -> Iterator[str]:
+    def _crossings(self, found: SizeCurves, crossed: Sequence[Crossing]) -> Iterator[str]:
         """Yield where the curves of two methods cross, and which is better beyond."""
         task, metric, _ = found.table
         where = f"At {self.results.titled(task)} the" if len(self.fitted) > 1 else "The"
-        for lower, upper, at, extrapolated in found.crossings(self.MOST_CURVES):
+        for lower, upper, at, extrapolated in crossed:
             better = upper if self.results.plan.measured(task, metric).sign > 0 else lower
             beyond = ", which is extrapolated" if extrapolated else ""
             cross = f"{where} curves of {lower} and {upper} cross at {at.as_size('pairs')}{beyond}"
             yield f"{cross}: with more, {better} is better."
 
-    def _panel(self, found: SizeCurves) -> Panel:
+    def _panel(self, found: SizeCurves, crossed: Sequence[Crossing]) -> Panel:
         """The means with their intervals, and the curves with theirs, up to `SizeCurves.AHEAD`
         times the largest size.
         """
         task, metric, _ = found.table
         scale, series = self.results.unit(task, metric).scale, list[Series]()
         ticks: set[int] = set()
-        crossed = list(found.crossings(self.MOST_CURVES))
         for colour, method in enumerate(list(found.sizes)[: self.MOST_CURVES]):
             cells = found.sizes[method]
             names = {size: cell.compared_mean(*found.table) for size, cell in cells.items()}
@@ -73,7 +74,7 @@ class Worth(Section):
             series.append(points)
             last, ticks = found.ahead(method)[0], ticks | {*cells}
             if known:
-                own = [at.value for lower, upper, at, _ in crossed if method in (lower, upper)]
+                own = [one.at.value for one in crossed if method in (one.lower, one.upper)]
                 xs = np.geomspace(min([*cells, *own]), last, _DRAWN).tolist()
                 at = [found.curves.at(method, x) for x in xs]
                 band = [(scale * (one.low or 0.0), scale * (one.high or 0.0)) for one in at]
@@ -81,11 +82,11 @@ class Worth(Section):
                 series.append(Series("", xs, ys, band=band, look="curve", colour=colour))
                 ticks.add(last)
         if crossed:
-            sizes = [at.value for *_, at, _ in crossed]
-            ys = [scale * found.curves.curves[lower].at(at.value) for lower, _, at, _ in crossed]
-            edges = min(ticks) / SizeCurves.AHEAD, max(ticks)
-            ends = [(at.low or edges[0], at.high or edges[1]) for *_, at, _ in crossed]
-            series.append(Series("crossing", sizes, ys, x_ends=ends, look="crossing"))
+            xs, curves = [one.at.value for one in crossed], found.curves.curves
+            ys = [scale * curves[one.lower].at(one.at.value) for one in crossed]
+            low, high = min(ticks) / SizeCurves.AHEAD, max(ticks)
+            spans = [(one.at.low or low, one.at.high or high) for one in crossed]
+            series.append(Series("crossing", xs, ys, x_ends=spans, look="crossing"))
         basis = self.results.basis(task, [c for own in found.sizes.values() for c in own.values()])
         y, x = self.results.axis(task, metric), "sentence pairs per language"
         return Panel(basis, x, y, series, log=True, ticks=sorted(ticks))
@@ -100,9 +101,7 @@ class Worth(Section):
         title = f"{self.results.titled(found.table[0])}: what data is worth"
         ahead = f"{SizeCurves.AHEAD} times as many"
         lines = tuple(self._lines(found, methods, others, notes))
-        about = caption(
-            "worth", wide=any(found.ahead(method)[1].wide for method in found.shown[:1])
-        )
+        about = caption("worth", wide=any(found.ahead(m)[1].wide for m in found.shown[:1]))
         return notes.on(Table("", title, ("largest", ahead, *columns), lines, about))
 
     def _lines(
