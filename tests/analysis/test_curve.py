@@ -139,10 +139,9 @@ def test_too_little_is_refused():
 
 def test_intervals_hold_the_truth_as_often_as_they_say():
     rng = np.random.default_rng(1)
-    of_one, of_several = (
-        [simulated.asked(simulated.Setting(4, 3, n, bend=0.4, apart=5), rng) for _ in range(40)]
-        for n in (1, 5)
-    )
+    several = simulated.Setting(3, 3, languages=4, apart=5)
+    of_one = [simulated.asked(simulated.Setting(4, 3, bend=0.4), rng) for _ in range(60)]
+    of_several = [simulated.asked(several, rng) for _ in range(40)]
     found = zip(*(hits for hits, *_ in of_one), strict=True)
     wide = zip(*(hits for _, hits, _ in of_several), strict=True)
     for name, hits in zip(2 * simulated.ASKED, (*found, *wide), strict=True):
