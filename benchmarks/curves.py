@@ -151,14 +151,12 @@ def asked(setting: Setting, rng: np.random.Generator) -> tuple[Hits, Hits, bool]
         {n: {lang: of[method][k] for lang, of in langs.items()} for k, n in enumerate(sizes)}
         for method in range(2)
     ]
-    names = ("one", "other")
     runs = [{n: Runs.mean_of(list(of.values())) for n, of in by.items()} for by in by_language]
-    pairs = (dict(zip(names, several, strict=True)) for several in (runs, by_language))
-    fitted, parts = pairs
-    curves = FittedCurves(fitted, languages=parts)
+    parts = {"one": by_language[0], "other": by_language[1]}
+    curves = FittedCurves({"one": runs[0], "other": runs[1]}, languages=parts)
     middle = math.sqrt(sizes[0] * sizes[-1])
     at = [sizes[0], middle, sizes[-1], _AHEAD * sizes[-1]]
-    found = [curves.at("one", size) for size in at]
+    found: list[Estimate | None] = [curves.at("one", size) for size in at]
     found += [curves.worth("other", sizes[-1], "one"), curves.crossing("one", "other")]
     own = np.mean(true, axis=0)
     these, every = _answers(setting, own, at), _answers(setting, (_LEVELS, _GAINS), at)

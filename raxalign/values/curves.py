@@ -147,7 +147,7 @@ class SizeCurves:
     def told_next(self, unit: NumberFormat) -> str:
         """Say which size continues the row, and what the curves expect there."""
         *_, before, last = sorted({size for sizes in self.sizes.values() for size in sizes})
-        size = int(float(f"{min(last / before, self.AHEAD) * last:.2g}"))
+        size = int(float(f"{min(max(last / before, 2), self.AHEAD) * last:.2g}"))
         told = [f"{one} {self.told_at(unit, one, size)}" for one in self.shown[: self.NAMED]]
         task, metric, _ = self.table
         expected = f"next size: {size:,} in `sentences`; by the curves at {task} ({metric})"
