@@ -94,9 +94,9 @@ class SizeCurves:
         predictions: Predictions, cell: Cell, name: Name
     ) -> tuple[Runs | None, dict[str, Runs]]:
         """The runs of a value, and of a mean those in each of its languages."""
-        task, mean, *table = name
+        task, mean, metric, split = name
         langs = cell.languages_of(name, predictions.plan.pivot) if mean in MEANS else []
-        names = {lang: (task, lang, *table) for lang in langs}
+        names = {lang: (task, lang, metric, split) for lang in langs}
         found = predictions.runs(cell, [name, *names.values()])
         return found.get(name), {lang: found[n] for lang, n in names.items() if n in found}
 
