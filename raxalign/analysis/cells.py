@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -68,7 +68,8 @@ class Cell:
     `values` maps (task, lang, metric, split) to a value; `lang` ``avg`` is the mean over the
     languages that were evaluated. `by_seed` has the values that each is the mean of (seed None: one
     that all seeds share), and `evaluations` where in the ledger they come from: several a seed for
-    the pivot of an ``each`` grid. `unseen` are the languages that no method has aligned.
+    the pivot of an ``each`` grid. `unseen` are the languages that no method has aligned. `homes`
+    are the languages that tasks were trained on, where that is not the pivot.
     """
 
     method: str
@@ -82,6 +83,7 @@ class Cell:
         default_factory=dict, repr=False
     )
     unseen: frozenset[str] = frozenset()
+    homes: Mapping[str, str] = field(default_factory=dict)
 
     ALL_TARGETS: ClassVar = "avg_all"
     """The mean over all languages but the pivot, aligned or not, by which sets of languages
@@ -144,9 +146,11 @@ class Cell:
 
     def languages_of(self, name: Name, pivot: str) -> list[str]:
         """Return the languages that a mean over languages is formed over: those of its task, metric
-        and split, for `avg_zero_shot` without the pivot; unseen ones have a mean of their own.
+        and split, for `avg_zero_shot` without the one that the task was trained on; unseen ones
+        have a mean of their own.
         """
         task, mean, metric, split = name
+        pivot = self.homes.get(task, pivot)
         found = [
             lang
             for t, lang, m, s in self.by_seed
@@ -196,7 +200,15 @@ def _cell(group: list[Mapping[str, Any]], pivot: str, measured: Declared) -> Cel
         found[name][row["seed"]][row["evaluation"]] = row["value"]
     by_seed = {name: _apart(seeds) for name, seeds in found.items()}
     unseen = frozenset(row["lang"] for row in group if row.get("unseen"))
-    _average(by_seed, pivot, measured, unseen, several=Axis.LANGUAGES in first["params"])
+    asked = {row["task"]: row.get("task_params") or {} for row in group}
+    homes = {task: str(own["train_on"]) for task, own in asked.items() if "train_on" in own}
+    _average(
+        by_seed,
+        lambda task: homes.get(task, pivot),
+        measured,
+        unseen,
+        several=Axis.LANGUAGES in first["params"],
+    )
     return Cell(
         method=first["method"],
         params=first["params"],
@@ -210,6 +222,7 @@ def _cell(group: list[Mapping[str, Any]], pivot: str, measured: Declared) -> Cel
             for name, seeds in found.items()
         },
         unseen=unseen,
+        homes=homes,
     )
 
 
@@ -225,15 +238,16 @@ def _apart(seeds: Mapping[Any, Mapping[str, float]]) -> dict[Any, float]:
 
 def _average(
     by_seed: dict[Name, dict[Any, float]],
-    pivot: str,
+    home: Callable[[str], str],
     measured: Declared,
     unseen: frozenset[str],
     *,
     several: bool,
 ) -> None:
     """Set the means over languages, seed by seed: ``avg`` over all, ``avg_zero_shot`` without the
-    pivot where that was evaluated too, and ``avg_unseen`` over those that neither counts. Where the
-    grid has `several` sets of languages, ``avg_all`` is over all of them without the pivot.
+    `home` of a task, the language that it was trained on, where that was evaluated too, and
+    ``avg_unseen`` over those that neither counts. Where the grid has `several` sets of languages,
+    ``avg_all`` is over all of them without the home.
     """
     families: dict[tuple[str, str, str], dict[str, dict[Any, float]]] = defaultdict(dict)
     for (task, lang, metric, split), seeds in by_seed.items():
@@ -241,6 +255,7 @@ def _average(
         if not lang.startswith("avg") and not counted:
             families[task, metric, split][lang] = seeds
     for (task, metric, split), every in families.items():
+        pivot = home(task)
         others = [seeds for lang, seeds in every.items() if lang in unseen]
         if others:
             by_seed[task, "avg_unseen", metric, split] = _means(others)

@@ -33,20 +33,22 @@ if TYPE_CHECKING:
     from raxalign.corpora.readers.repository import Remote
 
 
-def readers(grid: Grid) -> Iterator[tuple[Any, str]]:
-    """Yield the corpora and tasks of a grid, each with a language that it reads."""
+def readers(grid: Grid) -> Iterator[tuple[Any, str, str]]:
+    """Yield the corpora and tasks of a grid, each with a language that it reads, and the one that
+    it calls the pivot: a task what it is trained on.
+    """
     for lang in (*grid.languages, *grid.outside):
         for spec in (grid.corpora[lang], *([grid.text] if grid.text else [])):
-            yield spec.plugin(), lang
+            yield spec.plugin(), lang, grid.pivot
     for task in grid.tasks:
-        plugin = task.plugin()
+        plugin, home = task.plugin(), task.home(grid.pivot)
         chosen = grid.languages if task.languages is None else task.languages
         trained: Sequence[str] = ()
         if task.unseen and (training := plugin.training()) is not None:
             # where it is evaluated in these alone, it may be trained on those that are aligned
-            trained = training.languages(grid.languages, grid.pivot)
-        for lang in dict.fromkeys((*chosen, *task.unseen, grid.pivot, *trained)):
-            yield plugin, lang
+            trained = training.languages(grid.languages, home)
+        for lang in dict.fromkeys((*chosen, *task.unseen, grid.pivot, home, *trained)):
+            yield plugin, lang, home
 
 
 def _pins_of(grid: Grid) -> dict[str, str | None]:
@@ -58,8 +60,8 @@ def _pins_of(grid: Grid) -> dict[str, str | None]:
 def _named(grid: Grid) -> dict[str, str | None]:
     """All remote names, each with the pin that the file has."""
     sources = [s for spec in grid.every_encoder() for s in spec.plugin().sources().values()]
-    for plugin, lang in readers(grid):
-        sources += plugin.sources(lang, grid.pivot).values()
+    for plugin, lang, pivot in readers(grid):
+        sources += plugin.sources(lang, pivot).values()
     return {source.name: source.pin for source in sources if isinstance(source, RemoteData)}
 
 
@@ -76,8 +78,8 @@ def renew(grid: Grid, downloads: Path) -> None:
 def remotes(grid: Grid) -> tuple[Remote, ...]:
     """Return what a grid reads from outside, each part once; several may have one pin."""
     found = [remote for spec in grid.every_encoder() for remote in spec.plugin().remotes()]
-    for plugin, lang in readers(grid):
-        sources = plugin.sources(lang, grid.pivot).values()
+    for plugin, lang, pivot in readers(grid):
+        sources = plugin.sources(lang, pivot).values()
         found += [part for s in sources if isinstance(s, RemoteData) for part in s.parts]
     return tuple(dict.fromkeys(found))
 
@@ -326,8 +328,8 @@ def _lock_configs(grid: Grid, lock: Lock) -> None:
 def _fetched(grid: Grid, downloads: Path) -> list[Mapping[str, str]]:
     """Fetch or look up all remote data of a grid: source name -> revision or digest."""
     found: list[Mapping[str, str]] = [spec.plugin().fetch() for spec in grid.every_encoder()]
-    for plugin, lang in readers(grid):
-        found.append(looked_up(plugin.sources(lang, grid.pivot), downloads))
+    for plugin, lang, pivot in readers(grid):
+        found.append(looked_up(plugin.sources(lang, pivot), downloads))
     return found
 
 

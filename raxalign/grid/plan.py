@@ -228,6 +228,11 @@ class Plan:
         plugin: type[Task] = catalog("tasks")[kind]
         return plugin
 
+    def home_of(self, task: str) -> str:
+        """Return the language that a task is trained on: the pivot, or one of `train_on`."""
+        stage = self.evaluated.get(task)
+        return self.pivot if stage is None else str(stage.params["pivot"])
+
     def main_metric(self, task: str) -> str | None:
         """Return the metric that a task calls its main one, by its options where a trial has it, or
         by its plug-in; None where it is not here.

@@ -302,7 +302,7 @@ def _computed(
         over = [
             values[other]
             for other in single
-            if [*other[1:]] == of and (lang != "avg_zero_shot" or other[0] != plan.pivot)
+            if [*other[1:]] == of and (lang != "avg_zero_shot" or other[0] != plan.home_of(task))
             if (other[0] in record.get("unseen", ())) == (lang == "avg_unseen")
         ]
         if lang in MEANS:

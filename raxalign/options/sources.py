@@ -2,7 +2,8 @@
 
 A param that holds a path is declared ``DataPath`` (or ``DataPath | None``). Relative paths are made
 absolute against the grid file's folder when the grid is read; they may hold ``{lang}`` and
-``{pivot}``, in capitals for codes in capitals. A path never enters a key: its file's digest does.
+``{pivot}``, in capitals for codes in capitals. A path of a task (``TaskPath``) may also hold
+``{source}``, the language that is trained on. A path never enters a key: its file's digest does.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pydantic import ValidationInfo
 from pydantic_core import CoreSchema, core_schema
 
 _PLACEHOLDERS = ("{lang}", "{pivot}", "{LANG}", "{PIVOT}")
+_SOURCES = ("{source}", "{SOURCE}")  # of a path of a task: the language that is trained on
 _SIDE = "{side}"  # of a path that stands for the files of both sides
 _PATH_STARTS = ("/", "./", "../", "~")
 
@@ -24,10 +26,11 @@ _PATH_STARTS = ("/", "./", "../", "~")
 @dataclass(frozen=True)
 class PathMarker:
     """Marks a string param as a path; `is_prefix` where it is completed before it is opened, by the
-    code of a side at its end or in place of ``{side}``.
+    code of a side at its end or in place of ``{side}``; `of_task` where it may hold ``{source}``.
     """
 
     is_prefix: bool = False
+    of_task: bool = False
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
         """Make paths absolute where the context of the validation names a folder."""
@@ -45,10 +48,12 @@ class PathMarker:
         left = path
         if not left.strip():
             raise ValueError("an empty path", "name a file, or leave it out")
-        for placeholder in (*_PLACEHOLDERS, *((_SIDE,) if self.is_prefix else ())):
+        own = (*((_SIDE,) if self.is_prefix else ()), *(_SOURCES if self.of_task else ()))
+        for placeholder in (*_PLACEHOLDERS, *own):
             left = left.replace(placeholder, "")
         if "{" in left or "}" in left:
-            remedy = "paths may hold {lang} and {pivot}; {LANG} and {PIVOT} are in capitals"
+            known = "{lang}, {pivot} and {source}" if self.of_task else "{lang} and {pivot}"
+            remedy = f"paths may hold {known}; {{LANG}} and {{PIVOT}} are in capitals"
             raise ValueError(f"unknown placeholder in {path!r}", remedy)
         return absolute(path, folder)
 
@@ -66,6 +71,7 @@ class EncoderMarker(PathMarker):
 
 
 DataPath = Annotated[str, PathMarker()]
+TaskPath = Annotated[str, PathMarker(of_task=True)]
 DataPrefix = Annotated[str, PathMarker(is_prefix=True)]
 EncoderName = Annotated[str, EncoderMarker()]
 """An encoder, named as under a grid's `encoder`. Its stage enters the key, its name does not."""
@@ -113,10 +119,14 @@ def looked_up(sources: Mapping[str, Source], downloads: Path) -> dict[str, str]:
 
 def expand_path(template: str, *, lang: str, pivot: str) -> Path:
     """Return the path of a template for one language: ``dict/{lang}-{pivot}.txt`` ->
-    ``dict/de-en.txt``, ``train_{LANG}.tsv`` -> ``train_DE.tsv``.
+    ``dict/de-en.txt``, ``train_{LANG}.tsv`` -> ``train_DE.tsv``. A task calls the language that it
+    is trained on its pivot, so that ``{source}`` is the same.
     """
-    capitals = template.replace("{LANG}", lang.upper()).replace("{PIVOT}", pivot.upper())
-    return Path(capitals.replace("{lang}", lang).replace("{pivot}", pivot))
+    codes = {"lang": lang, "pivot": pivot, "source": pivot}
+    for name, code in codes.items():
+        template = template.replace(f"{{{name}}}", code)
+        template = template.replace(f"{{{name.upper()}}}", code.upper())
+    return Path(template)
 
 
 def differs_by_language(template: str) -> bool:

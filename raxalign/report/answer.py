@@ -175,9 +175,9 @@ class _Answer:
     def _tally(self, system: Cell, table: TableKey, *, unseen: bool = False) -> LanguageTally:
         every = self.results.select(table, system)
         of_cell = [found for found in every if found.baseline is not None]
-        pivot = self.results.plan.pivot
+        pivot, home = self.results.plan.pivot, self.results.plan.home_of(table[0])
         single = [found for found in of_cell if found.name[1] not in MEANS]
-        others = [found for found in single if found.name[1] != pivot] or single
+        others = [found for found in single if found.name[1] != home] or single
         asked = [found for found in others if (found.name[1] in system.unseen) == unseen]
         there = asked if asked or unseen else others  # a task may be for unseen ones alone
         mean = (table[0], "avg_unseen", *table[1:]) if unseen else system.mean_name(*table)

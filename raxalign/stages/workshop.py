@@ -392,7 +392,7 @@ class Workshop:
         start = time.monotonic()
         plugin, runtime = stage.plugin(), self.runtime_for(stage)
         with self.reading(stage):
-            aligned, inputs = self.aligned(stage.inputs["aligned"]), self.task_inputs(stage)
+            aligned, inputs = self._evaluated(stage), self.task_inputs(stage)
             with Caveats.collecting() as found:
                 given = (aligned, stage.languages, inputs, runtime, trained)
                 outcome: Outcome = plugin.evaluate(*given)
@@ -423,6 +423,17 @@ class Workshop:
             "created": time.time(),
         }
         self.ledger.write(key, record, outcome.predictions)
+
+    def _evaluated(self, stage: Stage) -> AlignedEncoder:
+        """Return the encoder that an evaluation reads: in the space of the language that its task
+        was trained on, where that is not the pivot's and training read it without its transforms.
+        """
+        key, trained = stage.inputs["aligned"], stage.inputs.get("trained", "")
+        aligned, made, home = self.aligned(key), self.plan.stages[key], stage.params["pivot"]
+        pivot, start = made.params["pivot"], self.plan.stages.get(trained)
+        if home == pivot or start is None or start.kind != "tuned" or "encoder" not in start.inputs:
+            return aligned
+        return aligned.seen_from(str(home), str(pivot))
 
     def _behind(
         self, stage: Stage, kinds: Container[str]

@@ -371,7 +371,9 @@ class _Task:
             if self._equal(cell, base, name)
             else "cannot tell",
             untested=NO_PREDICTIONS,
-            outdated=trial.outdated_in(*name[:2], self.plan.pivot) if trial is not None else "",
+            outdated=trial.outdated_in(*name[:2], self.plan.home_of(name[0]))
+            if trial is not None
+            else "",
             stays=trial is not None and self.plan.stays(trial, name[0], name[2], None),
             measured=self.plan.measured(name[0], name[2]),
         )

@@ -231,7 +231,7 @@ def with_added(
                 " metrics from"
             )
         added = {
-            task: Added.scores(plan.added(task), predictions, record["scores"], plan.pivot)
+            task: Added.scores(plan.added(task), predictions, record["scores"], plan.home_of(task))
             for task in names
         }
         found[key] = {**record, "added": added}
@@ -244,7 +244,7 @@ def rows_of(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[dict[s
     schedule of a training that the task has together with the method, where it has.
     """
     return [
-        {**row, "outdated": trial.outdated_in(row["task"], row["lang"], plan.pivot)}
+        {**row, "outdated": trial.outdated_in(row["task"], row["lang"], plan.home_of(row["task"]))}
         for trial in plan.trials
         for row in trial_rows(trial, records, plan.pivot)
     ]
@@ -308,7 +308,8 @@ def _of_trial(
         return scores, stored
     single = [score for score in scores if score["lang"] not in MEANS]
     averaged = {score["metric"] for score in scores if score["lang"] in MEANS}
-    home = next((s["lang"] for s in single if s["lang"] in (f"{pivot}-{pivot}", pivot)), None)
+    own = record.get("params", {}).get("train_on", pivot)
+    home = next((s["lang"] for s in single if s["lang"] in (f"{own}-{own}", own)), None)
     made = means([Score(**score) for score in single], None, home, averaged, unseen)
     return (*single, *map(vars, made)), unseen
 

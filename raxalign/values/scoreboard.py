@@ -216,9 +216,9 @@ class Scoreboard:
         return [(task, lang, metric, split) for lang in self.by_table[table]]
 
     def transferred(self, table: TableKey) -> list[str]:
-        """Return the languages of a table without the pivot and the means."""
-        langs = self.by_table.get(table, ())
-        return [lang for lang in langs if lang not in MEANS and lang != self.plan.pivot]
+        """Return the languages of a table without the one that is trained on and the means."""
+        langs, home = self.by_table.get(table, ()), self.plan.home_of(table[0])
+        return [lang for lang in langs if lang not in MEANS and lang != home]
 
     def line(self, cell: Cell, param: str) -> list[Cell]:
         """Return the cells that differ from a cell in nothing but a param, itself included, in
@@ -234,8 +234,11 @@ class Scoreboard:
         return self._lines[param].get(_rest(cell, param), []) if param in cell.params else []
 
     def of_kind(self, kind: str) -> str | None:
-        """Return the grid's name of its first task of a kind; None where it has none."""
-        return next((name for name, found in self.tasks.items() if found == kind), None)
+        """Return the grid's name of its first task of a kind, one that is trained on the pivot
+        where there is such; None where it has none.
+        """
+        own = [name for name, found in self.tasks.items() if found == kind]
+        return min(own, key=lambda name: self.plan.home_of(name) != self.plan.pivot, default=None)
 
     def split(self, task: str) -> str:
         """Return the split on which a task is shown: test, or dev where there is no test."""
@@ -299,12 +302,11 @@ class Scoreboard:
         for found in self.compared:
             if found.baseline is not None and found.baseline is not found.cell:
                 there.setdefault(found.table, set()).add(found.name[1])
-        alone = {self.plan.pivot}  # of a task for other languages, which are left as they are
-        return [
-            table
-            for table in self.leading_tables()
-            if there.get(table) and not (there[table] == alone and self.transferred(table))
-        ]
+
+        def alone(table: TableKey) -> bool:  # of a task for other languages, left as they are
+            return there[table] == {self.plan.home_of(table[0])} and bool(self.transferred(table))
+
+        return [t for t in self.leading_tables() if there.get(t) and not alone(t)]
 
     def leader(self, table: TableKey) -> tuple[list[Cell], str, bool]:
         """Return the compared cells of a table, the one with the best mean on dev first; by which
@@ -396,8 +398,8 @@ class Scoreboard:
                 yield task, metric
 
     def single_languages(self, task: str, metric: str, cell: Cell) -> list[str]:
-        """Return the languages of a cell's scores, without the pivot and the means."""
-        shown, left_out = (task, metric, self.split(task)), (*MEANS, self.plan.pivot)
+        """Return the languages of a cell's scores, without the means and the one trained on."""
+        shown, left_out = (task, metric, self.split(task)), (*MEANS, self.plan.home_of(task))
         return [name[1] for name in cell.names_of(shown) if name[1] not in left_out]
 
     def baseline(self, task: str, metric: str) -> Cell | None:

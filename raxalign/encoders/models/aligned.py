@@ -122,6 +122,16 @@ class AlignedEncoder:
         """The same encoder with the pivot's transforms for one other language."""
         return replace(self, direction=lang)
 
+    def seen_from(self, lang: str, pivot: str) -> AlignedEncoder:
+        """The same encoder with what is aligned in the space of one language, as that is by itself,
+        in place of the pivot's: the inverse of its transforms follows those of the others.
+        """
+        own = [transform for transform in self.transforms if transform.lang == lang]
+        rest = [transform for transform in self.transforms if transform.lang != lang]
+        others = dict.fromkeys([*(transform.lang for transform in rest), pivot])
+        back = [transform.inverse(other) for other in others for transform in reversed(own)]
+        return replace(self, transforms=(*rest, *back))
+
     def joined(self, others: Iterable[AlignedEncoder], order: Sequence[str]) -> AlignedEncoder:
         """The same encoder with the readouts of others too, which were each fitted for other
         languages, in the order of these.

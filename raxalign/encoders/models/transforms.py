@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
+from raxalign.errors import RaxalignError
 from raxalign.lazy import torch
 
 
@@ -38,6 +39,11 @@ class Affine:
         x = x if self.center is None else x - self.center
         x = x if self.weight is None else x @ self.weight
         return x if self.shift is None else x + self.shift
+
+    def inverse(self) -> Affine:
+        """The map back; by the pseudo-inverse where the weight has no inverse."""
+        weight = None if self.weight is None else torch.linalg.pinv(self.weight.double()).float()
+        return Affine(self.shift, weight, self.center)
 
     def to(self, device: str) -> Affine:
         """The same map with float32 tensors of its own on a device, outside any gradient.
@@ -75,6 +81,18 @@ class Transform:
         for step in self.steps:
             x = step(x)
         return x
+
+    def inverse(self, lang: str) -> Transform:
+        """The transform back, for the vectors of another language. Raises `RaxalignError` where a
+        step has none.
+        """
+        if not all(isinstance(step, Affine) for step in self.steps):
+            told = (
+                f"the transform of {self.lang} at layer {self.layer} scales each vector to length 1"
+            )
+            raise RaxalignError(f"{told}, which nothing undoes: take {self.lang} out of `train_on`")
+        steps = tuple(step.inverse() for step in self.steps[::-1] if isinstance(step, Affine))
+        return replace(self, lang=lang, steps=steps)
 
     def to(self, device: str) -> Transform:
         """The same transform with its tensors on a device."""

@@ -433,11 +433,11 @@ class SharedStages:
     def prepared_rows(
         self, encoder: Stage, kind: str, task: Task, languages: Sequence[str]
     ) -> dict[str, str]:
-        """Add the stages of the pieces of a task's training rows in some languages, made by the
-        tokenizer of `encoder`; return their keys as ``rows/de``. None are added where there are few
-        rows, or the task cannot write them.
+        """Add the stages of the pieces of a task's training rows in some languages, the one that it
+        starts from first, made by the tokenizer of `encoder`; return their keys as ``rows/de``.
+        None are added where there are few rows, or the task cannot write them.
         """
-        pivot, found, training = self.grid.pivot, dict[str, str](), task.training()
+        pivot, found, training = languages[0], dict[str, str](), task.training()
         if training is None or training.rows is None:
             return found
         for lang in languages if training.translations else (pivot,):

@@ -12,11 +12,13 @@ from raxalign.catalog import catalog
 from raxalign.encoders.models.vectors import Pooling
 from raxalign.errors import Fault, GridError, RaxalignError
 from raxalign.grid.expansion.data import SharedStages
+from raxalign.grid.expansion.identity import Identity
 from raxalign.grid.file import Grid
 from raxalign.grid.metrics import Added
 from raxalign.grid.specs import TaskSpec
 from raxalign.grid.stage import Stage
 from raxalign.methods.base import Method
+from raxalign.options.sources import LocalFile, Source
 from raxalign.tasks.base import Task, TaskNeeds, Training
 
 _Files = tuple[dict[str, str], dict[str, str]]
@@ -40,7 +42,7 @@ class TaskStages:
         self._tasks = [(spec, spec.plugin()) for spec in self.grid.tasks]
         faults = [fault for spec, task in self._tasks for fault in self._faults(spec, task)]
         if faults:
-            raise GridError(self.grid.path, faults)
+            raise GridError(self.grid.path, list(dict.fromkeys(faults)))
         for spec, task in self._tasks:
             needs = task.needs()
             drawn = self.shared.draw(0) is not None
@@ -54,14 +56,16 @@ class TaskStages:
 
     def _faults(self, spec: TaskSpec, task: Task) -> Iterator[Fault]:
         """Yield what is wrong with a task in its languages."""
-        key = f"tasks.{spec.name}"
+        key, home = f"tasks.{spec.entry}", spec.home(self.grid.pivot)
         for name, wrong in Added.faults(task, spec.metrics):
             where = f"metrics.{name}"
             yield Fault(spec.line_of(where), f"{key}.{where}", f"{name} {wrong}")
         asked = (*_narrowed(spec, self.grid.languages), *spec.unseen)
-        yield from (
-            Fault(spec.line_of(fault), key, fault) for fault in task.check(asked, self.grid.pivot)
-        )
+        hub = () if home == self.grid.pivot else (self.grid.pivot,)
+        told = task.check((*hub, *asked), home)
+        yield from (Fault(spec.line_of(fault), key, fault) for fault in told)
+        if hub:
+            yield from self._source_faults(spec, task)
         lacking = [name for name, own in self.grid.sets.items() if {*asked} - {*own}]
         unseen = task.unseen()
         if unseen.use == "refused" and (spec.unseen or lacking):
@@ -88,6 +92,29 @@ class TaskStages:
                 " that are trained on would count as unseen",
                 f"make it at least {largest}",
             )
+
+    def _source_faults(self, spec: TaskSpec, task: Task) -> Iterator[Fault]:
+        """Yield why a task cannot be trained on a language that is not the pivot: not all models
+        align it with the others, or it has no training data of its own.
+        """
+        home, pivot, key = spec.source, self.grid.pivot, f"tasks.{spec.entry}.train_on"
+        line, told, remedy = spec.line_of("train_on"), "", f"take {home} out"
+        lacking = [name for name, own in self.grid.sets.items() if home not in own]
+        if not (self.grid.together or self.grid.sets):
+            told = f"with `languages: each` no model aligns {home} with another language"
+            remedy = f"write `languages: {{together: [...]}}`, or {remedy}"
+        elif lacking:
+            told = f"the set {lacking[0]} leaves {home} unaligned"
+            remedy = f"add {home} to it, or {remedy}"
+        own, other = (_training_data(task, lang) for lang in (home, pivot))
+        if own is not None and own == other:
+            told = f"the training data is the same for {home} as for {pivot}"
+            remedy = f"name files by `data: {{train: ...{{source}}...}}`, or {remedy}"
+        files = [found.path for found in (own, other) if isinstance(found, LocalFile)]
+        if [path.is_file() for path in files] == [False, True]:
+            told = f"{home} has no training data: {Identity.absent(files[0])}"
+        if told:
+            yield Fault(line, key, told, remedy)
 
     def refuse_faults(self) -> None:
         """Raise `GridError` for the `faults` of the evaluations so far, if there are any."""
@@ -121,11 +148,22 @@ class TaskStages:
                 and (named is None or spec.name in named)
             ):
                 self.faults.update(dict.fromkeys(_pooling_faults(spec, task, alignment)))
+                self.faults.update(dict.fromkeys(self._turned(spec, alignment)))
                 asked = replace(alignment, languages=chosen or alignment.languages)
                 made, why = self._evaluation(spec, task, asked, aligned)
                 keys[spec.name] = made.key
                 outdated |= {spec.name: why} if why else {}
         return keys, outdated
+
+    def _turned(self, spec: TaskSpec, alignment: TrialInputs) -> Iterator[Fault]:
+        """Yield a fault where the pivot is what moves, so that two other languages do not meet."""
+        home, pivot, name = spec.home(self.grid.pivot), self.grid.pivot, alignment.kind
+        if home != pivot and alignment.method.canonical().get("direction") == "to-other":
+            told = f"`direction: to-other` of {name} moves {pivot} alone: {home} meets no other"
+            remedy = (
+                f"write `direction: to-pivot`, leave {name} out by `exclude`, or take {home} out"
+            )
+            yield Fault(spec.line_of("train_on"), f"tasks.{spec.entry}.train_on", told, remedy)
 
     def _evaluation(
         self, spec: TaskSpec, task: Task, alignment: TrialInputs, aligned: Stage
@@ -133,12 +171,12 @@ class TaskStages:
         """Add the evaluation of one task, in the languages of `alignment`; return it, and why
         outdated readouts are kept (empty where none are).
         """
-        why, pivot = "", self.grid.pivot
+        why, home = "", spec.home(self.grid.pivot)
         own = self._evaluated(spec, alignment)
         unseen = [lang for lang in own if lang not in alignment.languages]
-        if unseen and self._is_shared(task, alignment, own):
+        if unseen and self._is_shared(spec, task, alignment, own):
             aligned, unseen = replace(alignment, languages=own).stage(self.shared), []
-        covered = task.languages(own, pivot)
+        covered = task.languages(self._with_hub(spec, own), home)
         inputs = {"aligned": aligned.key, **self._read(task.needs(), own)}
         if spec.name in alignment.joint_tasks():
             inputs["trained"] = aligned.key
@@ -151,21 +189,30 @@ class TaskStages:
                 # where nothing is fitted again there is one result, whatever was asked for
                 task = training.refit.keeping
         params: dict[str, Any] = {"task": task.canonical()}
+        if home != self.grid.pivot:
+            params["task"]["train_on"] = home
         params |= {"seed": alignment.seed} if task.has_chance() else {}
         params |= {"unseen": unseen} if unseen else {}
-        made = self._stage("evaluation", spec.kind, task, covered, aligned)
+        made = self._stage("evaluation", spec, task, covered, aligned)
         made = replace(made, params={**made.params, **params}, inputs=inputs)
         return self.shared.add(made), why
 
-    def _is_shared(self, task: Task, alignment: TrialInputs, own: tuple[str, ...]) -> bool:
+    def _with_hub(self, spec: TaskSpec, languages: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the languages of a task that is trained on one of them, with the pivot."""
+        hub = self.grid.pivot
+        return languages if spec.home(hub) == hub else (hub, *languages)
+
+    def _is_shared(
+        self, spec: TaskSpec, task: Task, alignment: TrialInputs, own: tuple[str, ...]
+    ) -> bool:
         """Check whether an evaluation has one result, whichever of its own languages are aligned:
         that of a method that changes nothing, by a task for which they choose and train nothing.
         """
-        methods, pivot = catalog("methods"), self.grid.pivot
+        methods, home = catalog("methods"), spec.home(self.grid.pivot)
         base = alignment.kind in methods and methods[alignment.kind].is_baseline
         training = task.training()
-        read = (pivot,) if training is None else training.languages(own, pivot)
-        return base and read == (pivot,) and task.unseen().use == "ignored"
+        read = (home,) if training is None else training.languages(own, home)
+        return base and read == (home,) and task.unseen().use == "ignored"
 
     def _evaluated(self, spec: TaskSpec, alignment: TrialInputs) -> tuple[str, ...]:
         """Return the languages, aligned or not, in which a task is evaluated: with sets those of
@@ -175,15 +222,17 @@ class TaskStages:
         return (*_narrowed(spec, chosen), *spec.unseen)
 
     def _stage(
-        self, kind: str, maker: str, task: Task, languages: tuple[str, ...], aligned: Stage
+        self, kind: str, spec: TaskSpec, task: Task, languages: tuple[str, ...], aligned: Stage
     ) -> Stage:
-        """Return a stage of a task in some languages, with the outside data that it reads."""
-        pivot = self.grid.pivot
+        """Return a stage of a task in some languages, with the outside data that it reads. Its
+        pivot is the language that it is trained on.
+        """
+        pivot = spec.home(self.grid.pivot)
         sources = {lang: task.sources(lang, pivot) for lang in languages}
         outside, named = self.shared.identity.of_languages(sources)
         params: dict[str, Any] = {"languages": list(languages), "pivot": pivot, **named}
         options = task.params.model_dump_json(by_alias=True)
-        made = Stage(kind, maker, task.VERSION, params, {}, *outside, options=options)
+        made = Stage(kind, spec.kind, task.VERSION, params, {}, *outside, options=options)
         return replace(
             made,
             precision=aligned.precision,
@@ -216,11 +265,11 @@ class TaskStages:
         An inside transform of other languages changes nothing that is read, except that the blocks
         below it stay frozen.
         """
-        pivot, effect = self.grid.pivot, alignment.method.effect()
+        home, effect = spec.home(self.grid.pivot), alignment.method.effect()
         made, read = self._training(spec, task, alignment, alignment.languages, aligned)
         untouched = (
             not (effect.weights or effect.pivot)
-            and read == (pivot,)
+            and read == (home,)
             and (not effect.inside or bool(effect.inside_layers))
         )
         params = dict(made.params)
@@ -252,8 +301,8 @@ class TaskStages:
         """
         training = task.training()
         assert training is not None, "the caller asks first"
-        read = training.languages(own, self.grid.pivot)
-        made = self._stage("tuned", spec.kind, task, read, on)
+        read = training.languages(self._with_hub(spec, own), spec.home(self.grid.pivot))
+        made = self._stage("tuned", spec, task, read, on)
         prepared = self._prepared(spec, task, alignment, read)
         params = {**made.params, "task": dict(training.options), "seed": alignment.seed}
         return replace(made, params=params, prepared=prepared), read
@@ -328,6 +377,12 @@ class TaskStages:
                     name = f"{order}/{found[order]}"
                     digests[name], locations[name] = found[order], places[order]
         return digests, locations
+
+
+def _training_data(task: Task, lang: str) -> Source | None:
+    """Return where the training rows of a language are, for a task that is trained on it."""
+    found = task.sources(lang, lang)
+    return found.get("train", found.get("hub"))
 
 
 def _reading(method: Method, pooling: Pooling | None) -> Method:

@@ -320,8 +320,9 @@ class Curves(Section):
         """Yield a panel per transfer task with values of the pivot for at least two methods."""
         results, pivot = self.results, self.results.plan.pivot
         for task, metric in results.transfer_tasks():
+            home = results.plan.home_of(task)
             split, scale = results.split(task), results.unit(task, metric).scale
-            axes: list[Name] = [(task, lang, metric, split) for lang in (pivot, "avg_zero_shot")]
+            axes: list[Name] = [(task, lang, metric, split) for lang in (home, "avg_zero_shot")]
             points, cells = [], results.best_on_dev(self.MOST_CURVES, task, metric)
             for cell in cells:
                 if all(name in cell.values for name in axes):
@@ -333,7 +334,8 @@ class Curves(Section):
                     results.axis(task, metric),
                     results.plan.measured(task, metric).sign,
                 )
-                x_label, y_label = f"{pivot}, the pivot: {label}", f"mean over the others: {label}"
+                role = "the pivot" if home == pivot else "trained on"
+                x_label, y_label = f"{home}, {role}: {label}", f"mean over the others: {label}"
                 links = list(_front(points, sign))
                 title = results.basis(task, cells)
                 yield Panel(title, x_label, y_label, points, links=links)

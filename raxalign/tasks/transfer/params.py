@@ -17,7 +17,7 @@ from pydantic import Field
 
 from raxalign.corpora.readers.hub import HubRows, dataset_revision, load_rows
 from raxalign.options.params import LATER, BaseParams, Removed
-from raxalign.options.sources import DataPath, RemoteData
+from raxalign.options.sources import RemoteData, TaskPath
 from raxalign.tasks.base import Task
 from raxalign.train.options import TrainSettings, pair_of
 
@@ -35,13 +35,15 @@ name.
 
 
 class DataFiles(BaseParams):
-    """Paths of local files, one per split; {lang} and {pivot} in a path stand for languages."""
+    """Paths of local files, one per split; {lang}, {pivot} and {source} (the language that is
+    trained on) in a path stand for languages.
+    """
 
-    train: DataPath
+    train: TaskPath
     """Training file: of the pivot, or of each language trained on or drawn from."""
-    dev: DataPath | None = None
+    dev: TaskPath | None = None
     """Development file of each language (none: it is not reported)."""
-    test: DataPath | None = None
+    test: TaskPath | None = None
     """Test file of each language (none: it is not reported)."""
 
 
