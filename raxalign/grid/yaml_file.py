@@ -272,8 +272,10 @@ def _syntax_fault(error: MarkedYAMLError, text: str) -> Fault:
 
 def _syntax_remedy(problem: str, written: str) -> str:
     """What to do about what YAML does not read, by the problem and the line as it is written."""
-    if any(name in written for name in ("{lang}", "{pivot}", "{source}")):
-        return "put texts that hold {lang}, {pivot} or {source} in quotes"
+    if "{lang}" in written or "{pivot}" in written:
+        return "put texts that hold {lang} or {pivot} in quotes"
+    if "{source}" in written:
+        return "put texts that hold {source} in quotes"
     if "\\t" in problem:
         return "the line has a tab; indent with spaces"
     if "expected ':'" in problem and ":" in written:

@@ -12,7 +12,7 @@ from raxalign.catalog import catalog
 from raxalign.errors import RaxalignError, StorageError
 from raxalign.grid.search import Space
 
-_FIRST = ("quickstart", "paper", "mine", "unseen", "sets", "curve", "adaptive", "layers")
+_FIRST = ("quickstart", "paper", "mine", "unseen", "sets", "sources", "curve", "adaptive", "layers")
 FOLDERS = {"method": "methods", "task": "tasks", "corpus": "corpora"}
 """What there is a first plug-in of, with the folder of its kind."""
 _TEMPLATES = Path(__file__).with_name("templates")

@@ -48,6 +48,21 @@ def test_steps_apply_in_their_order_to_their_language_and_layer_only(encoder):
     assert torch.equal(german, before.vectors_NLH[:, 1:2])
 
 
+def test_what_is_aligned_with_the_pivot_lies_where_one_language_does(encoder):
+    german, french, x = affine(0), affine(1), torch.randn(5, H)
+    maps = (Transform("de", 2, steps=(german,)), Transform("fr", 2, steps=(french,)))
+    own = dict[str, list[Transform]]()
+    for found in AlignedEncoder(encoder, maps).seen_from("de", "en").transforms:
+        own.setdefault(found.lang, []).append(found)
+    assert own.keys() == {"fr", "en"}
+    first, second = own["fr"]
+    assert torch.allclose(german(second(first(x))), french(x), atol=1e-4)
+    assert torch.allclose(own["en"][0](german(x)), x, atol=1e-4)
+    unit = AlignedEncoder(encoder, (Transform("de", 2, steps=(Unit(),)),))
+    with pytest.raises(RaxalignError, match="take de out of `train_on`"):
+        unit.seen_from("de", "en")
+
+
 def test_a_readout_changes_nothing_above_and_an_inside_transform_does(encoder):
     batch = encoder.collate(encoder.pieces(SENTENCES, "en"))
     plain, real = encoder.hidden(batch), batch.mask_BT == 1

@@ -1,0 +1,185 @@
+"""Tasks that are trained on several languages in turn (`train_on`): keys, values and faults."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from raxalign.errors import GridError
+from raxalign.grid.expansion.expand import expand
+from raxalign.grid.file import load
+from raxalign.grid.load import Opened
+from raxalign.report.sections.base import Material
+from raxalign.report.sections.sources import Sources
+from raxalign.values.comparisons import comparisons
+from raxalign.values.results import rows
+from raxalign.values.scoreboard import Scoreboard
+from raxalign.values.sources import SourceMatrix
+from tests.grids import TINY, of_kind, small_plan, write_grid
+from tests.ran import ran
+
+PARTS = {"encoder": TINY, "languages": "{together: [de, es, fr]}", "size": 200, "sentences": "[60]"}
+SIZES = "data: phrasebook, phrasebook: {train: 30, dev: 15, test: 20}, epochs: 1"
+METHODS = ("none: {}", "rotation: {}", "centering: {}")
+
+
+def pos(train_on: str = "") -> str:
+    return f"pos: {{{f'train_on: {train_on}, ' if train_on else ''}{SIZES}}}"
+
+
+def values(opened: Opened, method: str, task: str) -> dict[str, float]:
+    """The test accuracy of a method on a task, by language."""
+    asked = (method, task, "accuracy", "test")
+    return {
+        row["lang"]: row["value"]
+        for row in rows(opened.plan, opened.storage.ledger)
+        if (row["method"], row["task"], row["metric"], row["split"]) == asked
+    }
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Opened:
+    folder = tmp_path_factory.mktemp("sources")
+    tasks = ("retrieval: {}", pos("[en, de]"))
+    return ran(write_grid(folder, **PARTS, methods=METHODS, tasks=tasks, seeds="[0, 1]"))  # type: ignore[arg-type]
+
+
+def test_the_pivot_as_the_only_source_is_the_grid_without_the_key(tmp_path: Path) -> None:
+    with_it, without = (
+        small_plan(tmp_path, **PARTS, methods=METHODS, tasks=(pos(asked),))
+        for asked in ("[en]", "")
+    )
+    assert with_it == without
+
+
+def test_the_pivot_among_several_sources_has_the_keys_of_the_grid_without_the_key(
+    tmp_path: Path,
+) -> None:
+    several, alone = (
+        small_plan(tmp_path, **PARTS, methods=METHODS, tasks=(pos(asked),))
+        for asked in ("[de, en]", "")
+    )
+    for trial, other in zip(several.trials, alone.trials, strict=True):
+        assert trial.key == other.key
+        assert trial.evaluations["pos.en"] == other.evaluations["pos"]
+        assert trial.evaluations["pos.de"] not in alone.stages
+
+
+def test_methods_that_leave_weights_alone_share_one_training_run_per_source(tmp_path: Path) -> None:
+    parts = {**PARTS, "methods": ("none: {}", "rotation: {}", "linear: {}"), "seeds": "[0, 1]"}
+    plan = small_plan(tmp_path, **parts, tasks=(pos("[en, de, fr]"),))
+    trained = [(stage.params["pivot"], stage.params["seed"]) for stage in of_kind(plan, "tuned")]
+    assert sorted(trained) == [(lang, seed) for lang in ("de", "en", "fr") for seed in (0, 1)]
+
+
+def test_a_training_run_on_a_source_is_that_of_a_grid_with_it_as_the_pivot(tmp_path: Path) -> None:
+    parts = {**PARTS, "encoder": "phrasebook", "methods": ("none: {}",)}
+    source = small_plan(tmp_path, **parts, tasks=(pos("[de]"),))
+    languages = {"languages": "{together: [en, es, fr]}"}
+    text = write_grid(tmp_path, **{**parts, **languages}, tasks=(pos(),)).read_text()  # type: ignore[arg-type]
+    path = tmp_path / "pivot.yaml"
+    path.write_text(text.replace("pivot: en", "pivot: de"))
+    pivot = expand(load(path))
+    ((own,), (other,)) = (of_kind(plan, "tuned") for plan in (source, pivot))
+    assert own.key == other.key
+    assert source.evaluated["pos.de"].languages == pivot.evaluated["pos"].languages
+
+
+def test_means_leave_out_the_language_that_was_trained_on(sources: Opened) -> None:
+    board = Scoreboard.of(rows(sources.plan, sources.storage.ledger), sources.plan)
+    for task, others in (("pos.en", "de es fr"), ("pos.de", "en es fr")):
+        found = values(sources, "none", task)
+        assert found.keys() == {"en", "de", "es", "fr", "avg", "avg_zero_shot"}
+        name = (task, "avg_zero_shot", "accuracy", "test")
+        for cell in board.cells:
+            mean = sum(cell.values[task, lang, *name[2:]].mean for lang in others.split()) / 3
+            assert cell.values[name].mean == pytest.approx(mean)
+            assert cell.languages_of(name, "en") == others.split()
+
+
+def test_a_source_reads_its_own_vectors_as_they_are_and_no_other_language_does(
+    sources: Opened,
+) -> None:
+    none, rotation = (values(sources, method, "pos.de") for method in ("none", "rotation"))
+    assert none["de"] == rotation["de"]
+    assert any(none[lang] != rotation[lang] for lang in ("en", "es", "fr"))
+
+
+def test_a_matrix_knows_the_best_source_and_what_another_one_costs(sources: Opened) -> None:
+    ledger = sources.storage.ledger
+    board = Scoreboard.of(rows(sources.plan, ledger), sources.plan)
+    matrices = list(SourceMatrix.of(board, ledger, 6))
+    assert [found.cell.method for found in matrices] == ["none", "rotation", "centering"]
+    for found in matrices:
+        assert (found.best["en"], found.best["de"], found.chosen_by) == ("de", "en", "dev")
+        regrets = list[float]()
+        for target in ("es", "fr"):
+            best, values = (
+                found.best[target],
+                {s: found.value(s, target) or 0 for s in ("en", "de")},
+            )
+            regrets.append(values[best] - values["en"])
+        test = found.regret("en")
+        assert test is not None
+        assert test.value == pytest.approx((sum(regrets) + 0) / 3)  # of de it is the only source
+
+
+def test_measures_without_labels_are_set_beside_transfer(sources: Opened) -> None:
+    ledger = sources.storage.ledger
+    board = Scoreboard.of(rows(sources.plan, ledger), sources.plan)
+    found = next(SourceMatrix.of(board, ledger, 6))
+    assert {task for task, *_ in found.measures()} == {"retrieval"}
+    predicted = [found.predicted(measure) for measure in found.measures()]
+    assert any(one is not None and one.n == 6 and -1 <= one.rho <= 1 for one in predicted)
+
+
+def test_the_report_has_the_matrix_and_what_predicts_it(sources: Opened, tmp_path: Path) -> None:
+    plan, ledger = sources.plan, sources.storage.ledger
+    board = Scoreboard.of(rows(plan, ledger), plan)
+    board = board.tested(comparisons(board.cells, plan, ledger))
+    share = Sources(Material(board, tmp_path, ledger)).share()
+    assert share is not None
+    first, *_, last = share.parts[0].tables
+    assert first.columns == ("en", "de", "es", "fr", "mean, zero-shot", "regret")
+    labels = [line.label for line in first.lines]
+    assert labels == ["en", "de", "best source", "regret of always en"]
+    assert all("[" in entry.spread for entry in first.lines[1].entries[:5])
+    assert last.title == "pos: what predicts transfer without labels"
+
+
+def test_sources_without_a_language_twice_or_data_are_faults_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "train.en.conll").write_text("the\tDET\n")
+    files = "data: {train: 'train.%s.conll', dev: 'dev.{lang}.conll'}, epochs: 1"
+    for asked, told in {
+        "[en, en]": "line 16: tasks.pos.train_on[1]: 'en' is given twice (keep one)",
+        "[en, xx-yy-zz]": "unknown language 'xx-yy-zz'",
+        "[en, it]": "'it' is not one of the grid's languages (add it to `languages`",
+        "[]": "tasks.pos.train_on: an empty list (name languages",
+    }.items():
+        with pytest.raises(GridError) as error:
+            small_plan(tmp_path, **PARTS, tasks=(pos(asked),))
+        assert told in str(error.value)
+        assert "1 fault\n" in str(error.value)
+    own = f"pos: {{train_on: [en, de], {files}}}"
+    for task, told in {
+        own % "{pivot}": "data.train: holds {pivot}, and `train_on` names de too (write {source}",
+        own % "{source}": "tasks.pos.train_on: de has no training data: ",
+        own % "en": "tasks.pos.train_on: the training data is the same for de as for en",
+        "retrieval: {train_on: [de]}": "retrieval.train_on: this task has no training run",
+    }.items():
+        with pytest.raises(GridError) as error:
+            small_plan(tmp_path, **PARTS, tasks=(task,))
+        assert told in str(error.value)
+        assert "1 fault\n" in str(error.value)
+    other = {"each": {"languages": "{each: [de, es]}"}, "sets": {}, "turned": {}}
+    other["sets"] = {"languages": "{sets: {one: [de], two: [es, fr]}}"}
+    other["turned"] = {"methods": ("none: {}", "rotation: {direction: to-other}")}
+    for name, told in {
+        "each": "with `languages: each` no model aligns de with another language (write",
+        "sets": "the set two leaves de unaligned (add de to it",
+        "turned": "`direction: to-other` of rotation moves en alone: de meets no other",
+    }.items():
+        with pytest.raises(GridError) as error:
+            small_plan(tmp_path, **{**PARTS, **other[name]}, tasks=(pos("[en, de]"),))
+        assert told in str(error.value)
