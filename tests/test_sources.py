@@ -131,7 +131,7 @@ def test_measures_without_labels_are_set_beside_transfer(sources: Opened) -> Non
     found = next(SourceMatrix.of(board, ledger, 6))
     assert {task for task, *_ in found.measures()} == {"retrieval"}
     predicted = [found.predicted(measure) for measure in found.measures()]
-    assert any(one is not None and one.n == 6 and -1 <= one.rho <= 1 for one in predicted)
+    assert any(one is not None and one[2] == 6 and -1 <= one[0] <= 1 for one in predicted)
 
 
 def test_the_report_has_the_matrix_and_what_predicts_it(sources: Opened, tmp_path: Path) -> None:
@@ -152,10 +152,10 @@ def test_sources_without_a_language_twice_or_data_are_faults_of_the_file(tmp_pat
     (tmp_path / "train.en.conll").write_text("the\tDET\n")
     files = "data: {train: 'train.%s.conll', dev: 'dev.{lang}.conll'}, epochs: 1"
     for asked, told in {
-        "[en, en]": "line 16: tasks.pos.train_on[1]: 'en' is given twice (keep one)",
+        "[en, en]": "line 18: tasks.pos.train_on[1]: 'en' is given twice (keep one)",
         "[en, xx-yy-zz]": "unknown language 'xx-yy-zz'",
         "[en, it]": "'it' is not one of the grid's languages (add it to `languages`",
-        "[]": "tasks.pos.train_on: an empty list (name languages",
+        "[]": "tasks.pos.train_on: no language is named (for example",
     }.items():
         with pytest.raises(GridError) as error:
             small_plan(tmp_path, **PARTS, tasks=(pos(asked),))
@@ -163,7 +163,7 @@ def test_sources_without_a_language_twice_or_data_are_faults_of_the_file(tmp_pat
         assert "1 fault\n" in str(error.value)
     own = f"pos: {{train_on: [en, de], {files}}}"
     for task, told in {
-        own % "{pivot}": "data.train: holds {pivot}, and `train_on` names de too (write {source}",
+        own % "{pivot}": "tasks.pos.data: holds {pivot}, which may not be what is trained on (",
         own % "{source}": "tasks.pos.train_on: de has no training data: ",
         own % "en": "tasks.pos.train_on: the training data is the same for de as for en",
         "retrieval: {train_on: [de]}": "retrieval.train_on: this task has no training run",

@@ -29,6 +29,7 @@ from raxalign.grid.specs import (
     TaskSpec,
 )
 from raxalign.grid.yaml_file import Faults, Node, written
+from raxalign.languages import spelled
 from raxalign.measured import Measured
 from raxalign.options.axes import Axis
 from raxalign.options.params import BaseParams
@@ -464,6 +465,7 @@ def _axes(top: Mapping[str, Node], faults: Faults) -> dict[str, Any]:
     search, grouped = "search" in top, Grouped.read(top, faults)
     of = grouped.languages, grouped.pivot
     tasks = TaskSpec.read_all(top["tasks"], *of, faults) if "tasks" in top else ()
+    tasks = tuple(_by_source(tasks, top["tasks"], grouped, faults)) if tasks else ()
     return {
         **grouped._asdict(),
         "outside": _corpus_languages(tasks),
@@ -475,6 +477,37 @@ def _axes(top: Mapping[str, Node], faults: Faults) -> dict[str, Any]:
         else (),
         "tasks": tasks,
     }
+
+
+def _by_source(
+    tasks: Iterable[TaskSpec], section: Node, grouped: Grouped, faults: Faults
+) -> Iterator[TaskSpec]:
+    """Yield a task per language of its `train_on`, ``xnli.de``; one without it, or with the pivot
+    alone, keeps its name.
+    """
+    entries, pivot = section.entries(faults), grouped.pivot
+    for spec in tasks:
+        own = entries[spec.name].entries(faults)
+        node = own.get("train_on")
+        if node is None:
+            yield spec
+            continue
+        there = [pivot, *grouped.languages]
+        codes = Grouped.codes(node, "", faults)
+        for code in codes if grouped.languages else ():
+            if spelled(code, there) is None:
+                remedy = "add it to `languages`, so that methods align it, or take it out"
+                faults.add(node, f"{code!r} is not one of the grid's languages", remedy)
+        sources = [spelled(code, there) or code for code in codes]
+        alone = sources == [pivot]
+        if not alone and "{pivot}" in spec.params.model_dump_json().lower():
+            remedy = f"write {{source}} for the language that is trained on, or {pivot} itself"
+            faults.add(own["data"], "holds {pivot}, which may not be what is trained on", remedy)
+        for source in sources:
+            name = spec.name if alone else f"{spec.name}.{source}"
+            if not alone and name in entries:
+                faults.add(entries[name], f"`train_on` of {spec.name} makes one too", "rename it")
+            yield replace(spec, name=name, source=source)
 
 
 def _read_seeds(top: Mapping[str, Node], faults: Faults) -> tuple[int, ...]:

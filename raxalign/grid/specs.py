@@ -4,8 +4,7 @@ paths absolute.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
 
@@ -436,10 +435,8 @@ class TaskSpec(Spec):
     def read_all(
         cls, section: Node, languages: Iterable[str], pivot: str, faults: Faults
     ) -> tuple[TaskSpec, ...]:
-        """Read all tasks, in the order of the file. Lists are values here, not axes; but `train_on`
-        makes a task per language, ``xnli.de``, unless it names the pivot alone.
-        """
-        specs, known = list[TaskSpec](), list(languages)
+        """Read all tasks, in the order of the file. Lists are values here, not axes."""
+        specs, known = [], list(languages)
         also = ("kind", "languages", "metrics", "train_on")
         for name, node, entries in _named(section, faults):
             own = entries.get("languages")
@@ -448,17 +445,8 @@ class TaskSpec(Spec):
             kind = _kind_of(name, node, entries)
             read = Spec.read("tasks", kind, node, entries, faults, also)
             if faults.check_name(node, name) and read is not None:
-                sources = _sources(entries, read.plugin(), known, pivot, faults)
-                for source in sources:
-                    called = name if sources in ([""], [pivot]) else f"{name}.{source}"
-                    more = called, chosen, node.lines(), metrics, unseen, source
-                    specs.append(cls("tasks", read.kind, read.params, *more))
-        names = Counter(spec.name for spec in specs)
-        for spec in specs:
-            if names[spec.name] > 1 and spec.entry != spec.name:
-                place = section.entries(faults)[spec.name]
-                told = f"`train_on` of {spec.entry} makes a task of this name too"
-                faults.add(place, told, "give this one another name")
+                more = name, chosen, node.lines(), metrics, unseen
+                specs.append(cls("tasks", read.kind, read.params, *more))
         return tuple(specs)
 
     def line_of(self, message: str) -> int | None:
@@ -469,57 +457,6 @@ class TaskSpec(Spec):
         while key and key not in self.lines:
             key = key.rpartition(".")[0]
         return self.lines.get(key)
-
-
-def _sources(
-    entries: Mapping[str, Node], task: Any, known: list[str], pivot: str, faults: Faults
-) -> list[str]:
-    """Return the languages that a task is trained on, one at a time, in the order of `train_on`;
-    an empty one without it. `known` are those that methods align.
-    """
-    node, found = entries.get("train_on"), list[str]()
-    if node is None:
-        return [""]
-    training, there = task.training(), [pivot, *known]
-    if training is None:
-        faults.add(node, "this task has no training run", "take `train_on` out")
-    elif training.translations:
-        told = "`setting: translate-train` trains on all languages at once"
-        faults.add(node, told, "write `setting: zero-shot`, or take `train_on` out")
-    if not node.items():
-        faults.add(node, "an empty list", f"name languages, such as [{pivot}], or leave it out")
-    for item in node.items():
-        code = _code(item, faults)
-        same = spelled(code, there) if code is not None else None
-        if code is None:
-            continue
-        if same is None and known:
-            remedy = "add it to `languages`, so that methods align it, or take it out"
-            faults.add(item, f"{code!r} is not one of the grid's languages", remedy)
-        elif same is not None and same in found:
-            faults.add(item, f"{code!r} is given twice", "keep one")
-        else:
-            found.append(same or code)
-    others = [lang for lang in found if lang != pivot]
-    paths = [part for entry in entries.values() for part in _texts(entry)] if others else []
-    for part in paths:
-        if "{pivot}" in part.text or "{PIVOT}" in part.text:
-            remedy = f"write {{source}} for the language that is trained on, else {pivot} itself"
-            told = f"holds {{pivot}}, and `train_on` names {', '.join(others)} too"
-            faults.add(part, told, remedy)
-    return found
-
-
-def _texts(node: Node) -> Iterator[Node]:
-    """Yield the texts in a value."""
-    if isinstance(node.value, dict):
-        for entry in node.value.values():
-            yield from _texts(entry)
-    elif isinstance(node.value, list):
-        for item in node.value:
-            yield from _texts(item)
-    elif isinstance(node.value, str):
-        yield node
 
 
 def _overridden(node: Node, base: Mapping[str, Node], faults: Faults) -> dict[str, Node]:
@@ -604,7 +541,7 @@ class Grouped(NamedTuple):
         group = node.value[groups[0]]
         if groups[0] == "sets":
             return cls._of_sets(group, pivot, faults)
-        return cls(pivot, groups[0] == "together", _codes(group, pivot, faults))
+        return cls(pivot, groups[0] == "together", cls.codes(group, pivot, faults))
 
     @classmethod
     def _of_sets(cls, node: Node, pivot: str, faults: Faults) -> Grouped:
@@ -616,7 +553,7 @@ class Grouped(NamedTuple):
         sets: dict[str, tuple[str, ...]] = {}
         union: list[str] = []
         for name, entry in node.value.items():
-            codes = _codes(entry, pivot, faults)
+            codes = cls.codes(entry, pivot, faults)
             faults.check_name(entry, name)
             for code in codes:
                 other = spelled(code, union)
@@ -635,25 +572,25 @@ class Grouped(NamedTuple):
                 faults.add(entry, told, f"rename it: only the set [{name}] may have this name")
         return cls(pivot, False, tuple(union), sets)
 
-
-def _codes(group: Node, pivot: str, faults: Faults) -> tuple[str, ...]:
-    """Read a list of different languages, none of them the pivot."""
-    if group.value is None or (isinstance(group.value, list) and not group.value):
-        faults.add(group, "no language is named", "for example [de, fr]")
-        return ()
-    codes: list[str] = []
-    for item in group.items():
-        code = _code(item, faults)
-        if code is None:
-            continue
-        other = spelled(code, [pivot, *codes])
-        if other is None:
-            codes.append(code)
-        elif other == pivot:
-            same = "" if code == pivot else f" {pivot!r}"
-            faults.add(item, f"{code!r} is the pivot{same}", "name the other languages only")
-        elif code == other:
-            faults.add(item, f"{code!r} is given twice", "keep one")
-        else:
-            faults.add(item, f"{code!r} and {other!r} are the same language", "keep one")
-    return tuple(codes)
+    @staticmethod
+    def codes(group: Node, pivot: str, faults: Faults) -> tuple[str, ...]:
+        """Read a list of different languages, none of them the pivot (empty: it may be)."""
+        if group.value is None or (isinstance(group.value, list) and not group.value):
+            faults.add(group, "no language is named", "for example [de, fr]")
+            return ()
+        codes: list[str] = []
+        for item in group.items():
+            code = _code(item, faults)
+            if code is None:
+                continue
+            other = spelled(code, [*([pivot] if pivot else []), *codes])
+            if other is None:
+                codes.append(code)
+            elif other == pivot:
+                same = "" if code == pivot else f" {pivot!r}"
+                faults.add(item, f"{code!r} is the pivot{same}", "name the other languages only")
+            elif code == other:
+                faults.add(item, f"{code!r} is given twice", "keep one")
+            else:
+                faults.add(item, f"{code!r} and {other!r} are the same language", "keep one")
+        return tuple(codes)

@@ -274,8 +274,6 @@ def _syntax_remedy(problem: str, written: str) -> str:
     """What to do about what YAML does not read, by the problem and the line as it is written."""
     if "{lang}" in written or "{pivot}" in written:
         return "put texts that hold {lang} or {pivot} in quotes"
-    if "{source}" in written:
-        return "put texts that hold {source} in quotes"
     if "\\t" in problem:
         return "the line has a tab; indent with spaces"
     if "expected ':'" in problem and ":" in written:

@@ -145,7 +145,7 @@ class Matcher:
         if rule.name is not None and task not in rule.name:
             return False
         if self.results.plan.home_of(task) != self.results.plan.pivot:
-            return False  # published results are of the pivot's training data
+            return False  # papers train on the pivot
         return _hold(self.results.task_params.get(task, {}), rule.task_params)
 
     def _fits(self, cell: Cell, rule: Rule) -> bool:

@@ -359,7 +359,7 @@ class _Task:
     ) -> Compared:
         """Compare one value of a cell, from its runs and those of the baseline."""
         base = base if base is not None and name in base.values else None
-        trial = self._trial(cell)
+        trial, home = self._trial(cell), self.plan.home_of(name[0])
         found = Compared(
             cell,
             name,
@@ -371,9 +371,7 @@ class _Task:
             if self._equal(cell, base, name)
             else "cannot tell",
             untested=NO_PREDICTIONS,
-            outdated=trial.outdated_in(*name[:2], self.plan.home_of(name[0]))
-            if trial is not None
-            else "",
+            outdated=trial.outdated_in(*name[:2], home) if trial is not None else "",
             stays=trial is not None and self.plan.stays(trial, name[0], name[2], None),
             measured=self.plan.measured(name[0], name[2]),
         )

@@ -302,11 +302,10 @@ class Scoreboard:
         for found in self.compared:
             if found.baseline is not None and found.baseline is not found.cell:
                 there.setdefault(found.table, set()).add(found.name[1])
-
-        def alone(table: TableKey) -> bool:  # of a task for other languages, left as they are
-            return there[table] == {self.plan.home_of(table[0])} and bool(self.transferred(table))
-
-        return [t for t in self.leading_tables() if there.get(t) and not alone(t)]
+        tables = [table for table in self.leading_tables() if there.get(table)]
+        # of a task for other languages, which are left as they are, the language trained on says 0
+        alone = [t for t in tables if there[t] == {self.plan.home_of(t[0])} and self.transferred(t)]
+        return [table for table in tables if table not in alone]
 
     def leader(self, table: TableKey) -> tuple[list[Cell], str, bool]:
         """Return the compared cells of a table, the one with the best mean on dev first; by which

@@ -17,17 +17,6 @@ from raxalign.values.scoreboard import Scoreboard, TableKey
 
 
 @dataclass(frozen=True)
-class Predicted:
-    """The rank correlation of a measure without labels with transfer, over `n` pairs of a source
-    and a target; and the lowest and highest of those without the pairs of one language.
-    """
-
-    rho: float
-    without: tuple[float, float] | None
-    n: int
-
-
-@dataclass(frozen=True)
 class SourceMatrix:
     """What a cell gets in each target from each source, by the main metric of a task. `tasks` are
     the grid's tasks by their sources.
@@ -73,9 +62,7 @@ class SourceMatrix:
     @cached_property
     def targets(self) -> list[str]:
         """The languages that are evaluated."""
-        found = {
-            name[1] for task in self.tasks.values() for name in self.cell.values if name[0] == task
-        }
+        found = {name[1] for name in self.cell.values if name[0] in self.tasks.values()}
         return self.results.plan.ordered(found - {*MEANS})
 
     @cached_property
@@ -86,16 +73,14 @@ class SourceMatrix:
 
     @cached_property
     def best(self) -> dict[str, str]:
-        """The source of each target that has the best value in it, itself left out; none for a
-        target that some source has no value in.
-        """
+        """The best source of each target but itself; none where one has no value in the target."""
         found = {}
         for target in self.targets:
             others = [source for source in self.tasks if source != target]
-            values = {source: self.value(source, target, self.chosen_by) for source in others}
-            known = {source: value for source, value in values.items() if value is not None}
+            values = [self.value(source, target, self.chosen_by) for source in others]
+            known = [value for value in values if value is not None]
             if others and len(known) == len(others):
-                found[target] = max(known, key=lambda source: known[source])
+                found[target] = others[known.index(max(known))]
         return found
 
     @cached_property
@@ -124,9 +109,7 @@ class SourceMatrix:
         sign = self.results.plan.measured(*self.table[:2]).sign or 1
         weights = {one: sign * len(runs) / len(over) for one, runs in by_source.items()}
         weights[source] *= -1
-        return ContrastTest.of(
-            [(weights[one], Runs.mean_of(runs)) for one, runs in by_source.items()]
-        )
+        return ContrastTest.of([(weights[one], Runs.mean_of(by_source[one])) for one in weights])
 
     def measures(self) -> list[TableKey]:
         """Return the tables of measures without labels: of languages with the pivot, by tasks that
@@ -146,10 +129,11 @@ class SourceMatrix:
             )
         ]
 
-    def predicted(self, measure: TableKey) -> Predicted | None:
-        """Return how a measure goes with transfer over all pairs of different languages. The
-        measure of a pair without the pivot is the lower one of both languages with the pivot. None
-        for fewer than three pairs, or equal values.
+    def predicted(self, measure: TableKey) -> tuple[float, tuple[float, float], int] | None:
+        """Return the rank correlation of a measure with transfer over all pairs of a source and
+        another language; the lowest and highest of those without one language; and the number of
+        pairs. The measure of a pair without the pivot is the lower one of both languages with the
+        pivot. None where there are too few pairs, or values are equal.
         """
         points = {
             (source, target): (nearness, value)
@@ -159,22 +143,14 @@ class SourceMatrix:
             and (value := self.value(source, target)) is not None
             and (nearness := self._nearness(measure, source, target)) is not None
         }
-        found = self._rho(list(points.values()))
-        if found is None:
-            return None
-        languages = dict.fromkeys(lang for pair in points for lang in pair)
-        without = [
-            self._rho([point for pair, point in points.items() if lang not in pair])
-            for lang in languages
+        found = [
+            Correlation.of(*zip(*kept, strict=True)).spearman if kept else None
+            for left in ("", *dict.fromkeys(lang for pair in points for lang in pair))
+            for kept in [[point for pair, point in points.items() if left not in pair]]
         ]
-        known = [rho for rho in without if rho is not None]
-        ends = (min(known), max(known)) if len(known) == len(without) else None
-        return Predicted(found, ends, len(points))
-
-    @staticmethod
-    def _rho(points: Sequence[tuple[float, float]]) -> float | None:
-        x, y = [point[0] for point in points], [point[1] for point in points]
-        return Correlation.of(x, y).spearman
+        known = [rho for rho in found if rho is not None]
+        whole = bool(known) and len(known) == len(found)
+        return (known[0], (min(known[1:]), max(known[1:])), len(points)) if whole else None
 
     def _nearness(self, measure: TableKey, *pair: str) -> float | None:
         """The lower value of two languages with the pivot, larger is better."""

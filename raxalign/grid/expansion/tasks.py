@@ -61,10 +61,9 @@ class TaskStages:
             where = f"metrics.{name}"
             yield Fault(spec.line_of(where), f"{key}.{where}", f"{name} {wrong}")
         asked = (*_narrowed(spec, self.grid.languages), *spec.unseen)
-        hub = () if home == self.grid.pivot else (self.grid.pivot,)
-        told = task.check((*hub, *asked), home)
+        told = task.check(self._with_hub(spec, asked), home)
         yield from (Fault(spec.line_of(fault), key, fault) for fault in told)
-        if hub:
+        if spec.source:
             yield from self._source_faults(spec, task)
         lacking = [name for name, own in self.grid.sets.items() if {*asked} - {*own}]
         unseen = task.unseen()
@@ -94,24 +93,32 @@ class TaskStages:
             )
 
     def _source_faults(self, spec: TaskSpec, task: Task) -> Iterator[Fault]:
-        """Yield why a task cannot be trained on a language that is not the pivot: not all models
-        align it with the others, or it has no training data of its own.
+        """Yield why a task cannot be trained on a language: it is not trained, not all models align
+        the language with the others, or it has no training data of its own.
         """
         home, pivot, key = spec.source, self.grid.pivot, f"tasks.{spec.entry}.train_on"
         line, told, remedy = spec.line_of("train_on"), "", f"take {home} out"
         lacking = [name for name, own in self.grid.sets.items() if home not in own]
-        if not (self.grid.together or self.grid.sets):
+        own, other = (_training_data(task, lang) for lang in (home, pivot))
+        files = [found.path for found in (own, other) if isinstance(found, LocalFile)]
+        training = task.training()
+        if training is None:
+            told, remedy = "this task has no training run", "take `train_on` out"
+        elif training.translations:
+            told = "`setting: translate-train` trains on all languages at once"
+            remedy = "write `setting: zero-shot`, or take `train_on` out"
+        elif home == pivot:
+            return
+        elif not (self.grid.together or self.grid.sets):
             told = f"with `languages: each` no model aligns {home} with another language"
             remedy = f"write `languages: {{together: [...]}}`, or {remedy}"
         elif lacking:
             told = f"the set {lacking[0]} leaves {home} unaligned"
             remedy = f"add {home} to it, or {remedy}"
-        own, other = (_training_data(task, lang) for lang in (home, pivot))
-        if own is not None and own == other:
+        elif own is not None and own == other:
             told = f"the training data is the same for {home} as for {pivot}"
             remedy = f"name files by `data: {{train: ...{{source}}...}}`, or {remedy}"
-        files = [found.path for found in (own, other) if isinstance(found, LocalFile)]
-        if [path.is_file() for path in files] == [False, True]:
+        elif [path.is_file() for path in files] == [False, True]:
             told = f"{home} has no training data: {Identity.absent(files[0])}"
         if told:
             yield Fault(line, key, told, remedy)
@@ -160,9 +167,7 @@ class TaskStages:
         home, pivot, name = spec.home(self.grid.pivot), self.grid.pivot, alignment.kind
         if home != pivot and alignment.method.canonical().get("direction") == "to-other":
             told = f"`direction: to-other` of {name} moves {pivot} alone: {home} meets no other"
-            remedy = (
-                f"write `direction: to-pivot`, leave {name} out by `exclude`, or take {home} out"
-            )
+            remedy = f"write `direction: to-pivot`, or take {home} out"
             yield Fault(spec.line_of("train_on"), f"tasks.{spec.entry}.train_on", told, remedy)
 
     def _evaluation(

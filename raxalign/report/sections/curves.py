@@ -334,8 +334,8 @@ class Curves(Section):
                     results.axis(task, metric),
                     results.plan.measured(task, metric).sign,
                 )
-                role = "the pivot" if home == pivot else "trained on"
-                x_label, y_label = f"{home}, {role}: {label}", f"mean over the others: {label}"
+                x_label = f"{home}, {'the pivot' if home == pivot else 'trained on'}: {label}"
+                y_label = f"mean over the others: {label}"
                 links = list(_front(points, sign))
                 title = results.basis(task, cells)
                 yield Panel(title, x_label, y_label, points, links=links)

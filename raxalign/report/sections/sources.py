@@ -96,6 +96,5 @@ def _correlation(found: SourceMatrix, measure: tuple[str, str, str]) -> Entry:
     predicted = found.predicted(measure)
     if predicted is None:
         return Entry.EMPTY
-    ends = predicted.without
-    left = "" if ends is None else f"{ends[0]:.2f} to {ends[1]:.2f}, "
-    return Entry(f"ρ = {predicted.rho:.2f}", below=f"{left}n = {predicted.n}")
+    rho, (low, high), n = predicted
+    return Entry(f"ρ = {rho:.2f}", below=f"{low:.2f} to {high:.2f}, n = {n}")
