@@ -18,6 +18,7 @@ from raxalign.values.scoreboard import Scoreboard
 from raxalign.values.sources import SourceMatrix
 from tests.grids import TINY, of_kind, small_plan, write_grid
 from tests.ran import ran
+from tests.report.test_answer import EMPTY, row
 
 PARTS = {"encoder": TINY, "languages": "{together: [de, es, fr]}", "size": 200, "sentences": "[60]"}
 SIZES = "data: phrasebook, phrasebook: {train: 30, dev: 15, test: 20}, epochs: 1"
@@ -125,27 +126,34 @@ def test_a_matrix_knows_the_best_source_and_what_another_one_costs(sources: Open
         assert test.value == pytest.approx((sum(regrets) + 0) / 3)  # of de it is the only source
 
 
-def test_measures_without_labels_are_set_beside_transfer(sources: Opened) -> None:
-    ledger = sources.storage.ledger
-    board = Scoreboard.of(rows(sources.plan, ledger), sources.plan)
-    found = next(SourceMatrix.of(board, ledger, 6))
-    assert {task for task, *_ in found.measures()} == {"retrieval"}
-    predicted = [found.predicted(measure) for measure in found.measures()]
-    assert any(one is not None and one[2] == 6 and -1 <= one[0] <= 1 for one in predicted)
+def test_measures_without_labels_are_set_beside_transfer_without_each_language() -> None:
+    near = {"de": 0.9, "fr": 0.7, "es": 0.5, "tr": 0.3}
+    found = [
+        row("none", f"{lang}-en", value, "retrieval", metric="contextual_accuracy")
+        for lang, value in near.items()
+    ]
+    for source, other in (("en", "de"), ("de", "en")):  # of es and de the measure is that of es
+        for lang, value in {other: 0.8, "fr": 0.7, "es": 0.6, "tr": 0.5}.items():
+            found.append(row("none", lang, value, f"xnli.{source}"))
+    board = Scoreboard.of(found, EMPTY)
+    tasks = {"en": "xnli.en", "de": "xnli.de"}
+    measure = ("retrieval", "contextual_accuracy", "test")
+    matrix = SourceMatrix(board, None, "xnli", tasks, board.cells[0])
+    assert matrix.predicted(measure) == (1.0, (1.0, 1.0), 8)
+    assert matrix.predicted(("retrieval", "noncontextual_accuracy", "test")) is None
 
 
-def test_the_report_has_the_matrix_and_what_predicts_it(sources: Opened, tmp_path: Path) -> None:
+def test_the_report_has_the_matrix(sources: Opened, tmp_path: Path) -> None:
     plan, ledger = sources.plan, sources.storage.ledger
     board = Scoreboard.of(rows(plan, ledger), plan)
     board = board.tested(comparisons(board.cells, plan, ledger))
     share = Sources(Material(board, tmp_path, ledger)).share()
     assert share is not None
-    first, *_, last = share.parts[0].tables
+    first = share.parts[0].tables[0]
     assert first.columns == ("en", "de", "es", "fr", "mean, zero-shot", "regret")
     labels = [line.label for line in first.lines]
     assert labels == ["en", "de", "best source", "regret of always en"]
     assert all("[" in entry.spread for entry in first.lines[1].entries[:5])
-    assert last.title == "pos: what predicts transfer without labels"
 
 
 def test_sources_without_a_language_twice_or_data_are_faults_of_the_file(tmp_path: Path) -> None:

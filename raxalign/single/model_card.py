@@ -214,7 +214,7 @@ def _spoken(aligned: AlignedEncoder, use: SentenceUse, choices: Sequence[str]) -
     }
 
 
-_ROLES = {**MEANS, "avg_zero_shot": "mean without the pivot"}
+_ROLES = {**MEANS, "avg_zero_shot": "mean without the language trained on"}
 
 
 @dataclass(frozen=True)

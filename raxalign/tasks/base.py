@@ -79,7 +79,7 @@ class TaskInputs:
     """The inputs that `TaskNeeds` and `sources` name.
 
     Attributes:
-        pivot: the pivot's code.
+        pivot: the pivot's code; for a task with `train_on` that of the language trained on.
         heldout: the folder of held-out word pairs of each language, with two datasets: ``data/``,
             the test side, and ``dev/``.
         seen: the folder of seen word types of each language (``types.arrow``, columns src and tgt).

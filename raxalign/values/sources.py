@@ -129,11 +129,11 @@ class SourceMatrix:
             )
         ]
 
-    def predicted(self, measure: TableKey) -> tuple[float, tuple[float, float], int] | None:
+    def predicted(self, measure: TableKey) -> tuple[float, tuple[float, float] | None, int] | None:
         """Return the rank correlation of a measure with transfer over all pairs of a source and
-        another language; the lowest and highest of those without one language; and the number of
-        pairs. The measure of a pair without the pivot is the lower one of both languages with the
-        pivot. None where there are too few pairs, or values are equal.
+        another language; the lowest and highest of those without one language, where all are there;
+        and the number of pairs. A pair without the pivot has the lower value of both languages with
+        the pivot. None where there are too few pairs, or values are equal.
         """
         points = {
             (source, target): (nearness, value)
@@ -149,8 +149,10 @@ class SourceMatrix:
             for kept in [[point for pair, point in points.items() if left not in pair]]
         ]
         known = [rho for rho in found if rho is not None]
-        whole = bool(known) and len(known) == len(found)
-        return (known[0], (min(known[1:]), max(known[1:])), len(points)) if whole else None
+        if found[0] is None:
+            return None
+        ends = (min(known[1:]), max(known[1:])) if len(known) == len(found) else None
+        return found[0], ends, len(points)
 
     def _nearness(self, measure: TableKey, *pair: str) -> float | None:
         """The lower value of two languages with the pivot, larger is better."""

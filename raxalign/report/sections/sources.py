@@ -96,5 +96,6 @@ def _correlation(found: SourceMatrix, measure: tuple[str, str, str]) -> Entry:
     predicted = found.predicted(measure)
     if predicted is None:
         return Entry.EMPTY
-    rho, (low, high), n = predicted
-    return Entry(f"ρ = {rho:.2f}", below=f"{low:.2f} to {high:.2f}, n = {n}")
+    rho, ends, n = predicted
+    without = f"{ends[0]:.2f} to {ends[1]:.2f}, " if ends is not None else ""
+    return Entry(f"ρ = {rho:.2f}", below=f"{without}n = {n}")
