@@ -91,9 +91,7 @@ class _Shown:
 
     @cached_property
     def languages(self) -> list[str]:
-        """The languages of comparisons, the mean first; one that every task was trained on (the
-        pivot) where no other one is there.
-        """
+        """The languages of comparisons, the mean first; the pivot where no other one is there."""
         plan, by_table = self.board.plan, self.board.by_table
         every = (lang for t in self.tables for lang in by_table[t] if lang not in MEANS)
         single = plan.ordered({lang.removesuffix(f"-{plan.pivot}") for lang in every})

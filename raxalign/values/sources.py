@@ -68,8 +68,7 @@ class SourceMatrix:
     @cached_property
     def chosen_by(self) -> str:
         """The split by which the best sources are chosen: dev, or the one that is shown."""
-        dev = [self.value(source, t, "dev") for source in self.tasks for t in self.targets]
-        return "dev" if any(value is not None for value in dev) else self.table[2]
+        return "dev" if (*self.table[:2], "dev") in self.results.by_table else self.table[2]
 
     @cached_property
     def best(self) -> dict[str, str]:

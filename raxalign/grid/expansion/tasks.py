@@ -18,7 +18,7 @@ from raxalign.grid.metrics import Added
 from raxalign.grid.specs import TaskSpec
 from raxalign.grid.stage import Stage
 from raxalign.methods.base import Method
-from raxalign.options.sources import LocalFile, Source
+from raxalign.options.sources import LocalFile
 from raxalign.tasks.base import Task, TaskNeeds, Training
 
 _Files = tuple[dict[str, str], dict[str, str]]
@@ -99,7 +99,8 @@ class TaskStages:
         home, pivot, key = spec.source, self.grid.pivot, f"tasks.{spec.entry}.train_on"
         line, told, remedy = spec.line_of("train_on"), "", f"take {home} out"
         lacking = [name for name, own in self.grid.sets.items() if home not in own]
-        own, other = (_training_data(task, lang) for lang in (home, pivot))
+        found = [task.sources(lang, lang) for lang in (home, pivot)]
+        own, other = (sources.get("train", sources.get("hub")) for sources in found)
         files = [found.path for found in (own, other) if isinstance(found, LocalFile)]
         training = task.training()
         if training is None:
@@ -382,12 +383,6 @@ class TaskStages:
                     name = f"{order}/{found[order]}"
                     digests[name], locations[name] = found[order], places[order]
         return digests, locations
-
-
-def _training_data(task: Task, lang: str) -> Source | None:
-    """Return where the training rows of a language are, for a task that is trained on it."""
-    found = task.sources(lang, lang)
-    return found.get("train", found.get("hub"))
 
 
 def _reading(method: Method, pooling: Pooling | None) -> Method:

@@ -43,9 +43,7 @@ class Sources(Section):
         best = [Entry(found.best[t]) if t in found.best else Entry.EMPTY for t in found.targets]
         empty = (Entry.EMPTY, Entry.EMPTY)
         lines.append(Line("best source", (*best, *empty), sub=f"by {chosen}"))
-        for source in (
-            found.tasks if results.plan.pivot not in found.tasks else [results.plan.pivot]
-        ):
+        for source in {results.plan.pivot} & {*found.tasks} or found.tasks:
             each = [_regret(found.regret(source, [t]), unit) for t in found.targets]
             lines.append(Line(f"regret of always {source}", (*each, *empty)))
         about = caption("sources", by=chosen) + self.of_methods(self.MOST_METHODS)

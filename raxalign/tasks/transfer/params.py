@@ -35,9 +35,7 @@ name.
 
 
 class DataFiles(BaseParams):
-    """Paths of local files, one per split; {lang}, {pivot} and {source} (the language that is
-    trained on) in a path stand for languages.
-    """
+    """Paths of local files, one per split; {lang}, {pivot} and {source} in a path are languages."""
 
     train: TaskPath
     """Training file: of the pivot, or of each language trained on or drawn from."""
