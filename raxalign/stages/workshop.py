@@ -428,12 +428,11 @@ class Workshop:
         """Return the encoder that an evaluation reads: in the space of the language that its task
         was trained on, where that is not the pivot's and training read it without its transforms.
         """
-        key, trained = stage.inputs["aligned"], stage.inputs.get("trained", "")
-        aligned, made, home = self.aligned(key), self.plan.stages[key], stage.params["pivot"]
-        pivot, start = made.params["pivot"], self.plan.stages.get(trained)
-        if home == pivot or start is None or start.kind != "tuned" or "encoder" not in start.inputs:
+        aligned, hub = self.aligned(stage.inputs["aligned"]), stage.params.get("hub")
+        start = self.plan.stages.get(stage.inputs.get("trained", ""))
+        if hub is None or start is None or start.kind != "tuned" or "encoder" not in start.inputs:
             return aligned
-        return aligned.seen_from(str(home), str(pivot))
+        return aligned.seen_from(str(stage.params["pivot"]), str(hub))
 
     def _behind(
         self, stage: Stage, kinds: Container[str]

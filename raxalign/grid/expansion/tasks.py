@@ -196,7 +196,7 @@ class TaskStages:
                 task = training.refit.keeping
         params: dict[str, Any] = {"task": task.canonical()}
         if home != self.grid.pivot:
-            params["task"]["train_on"] = home
+            params["task"]["train_on"], params["hub"] = home, self.grid.pivot
         params |= {"seed": alignment.seed} if task.has_chance() else {}
         params |= {"unseen": unseen} if unseen else {}
         made = self._stage("evaluation", spec, task, covered, aligned)
