@@ -112,7 +112,7 @@ class SourceMatrix:
 
     def measures(self) -> list[TableKey]:
         """Return the tables of measures without labels: of languages with the pivot, by tasks that
-        train nothing, where one direction is better.
+        train nothing.
         """
         plan = self.results.plan
         return [
@@ -121,7 +121,6 @@ class SourceMatrix:
             if table[2] == "test"
             and table[0] in plan.evaluated
             and "trained" not in plan.evaluated[table[0]].inputs
-            and plan.measured(*table[:2]).sign
             and any(
                 (table[0], f"{t}-{plan.pivot}", *table[1:]) in self.cell.values
                 for t in self.targets
@@ -131,8 +130,8 @@ class SourceMatrix:
     def predicted(self, measure: TableKey) -> tuple[float, tuple[float, float] | None, int] | None:
         """Return the rank correlation of a measure with transfer over all pairs of a source and
         another language; the lowest and highest of those without one language, where all are there;
-        and the number of pairs. A pair without the pivot has the lower value of both languages with
-        the pivot. None where there are too few pairs, or values are equal.
+        and the number of pairs. A pair without the pivot has the worse value of both languages with
+        the pivot (the lower one, where neither is better). None for too few or equal values.
         """
         points = {
             (source, target): (nearness, value)
@@ -154,10 +153,11 @@ class SourceMatrix:
         return found[0], ends, len(points)
 
     def _nearness(self, measure: TableKey, *pair: str) -> float | None:
-        """The lower value of two languages with the pivot, larger is better."""
+        """The worse value of two languages with the pivot, larger is better."""
         task, metric, split = measure
         plan, values = self.results.plan, self.cell.values
         names = [(task, f"{t}-{plan.pivot}", metric, split) for t in pair if t != plan.pivot]
         if not names or any(name not in values for name in names):
             return None
-        return min(plan.measured(task, metric).sign * values[name].mean for name in names)
+        sign = plan.measured(task, metric).sign or 1
+        return min(sign * values[name].mean for name in names)

@@ -95,5 +95,6 @@ def _correlation(found: SourceMatrix, measure: tuple[str, str, str]) -> Entry:
     if predicted is None:
         return Entry.EMPTY
     rho, ends, n = predicted
-    without = f"{ends[0]:.2f} to {ends[1]:.2f}, " if ends is not None else ""
-    return Entry(f"ρ = {rho:.2f}", below=f"{without}n = {n}")
+    shown = [NumberFormat.number(value, 2) for value in (rho, *(ends or ()))]
+    without = f"{' to '.join(shown[1:])}, " if ends else ""
+    return Entry(f"ρ = {shown[0]}", below=f"{without}n = {n}")
