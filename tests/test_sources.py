@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from raxalign.catalog import catalog
 from raxalign.errors import GridError
 from raxalign.grid.expansion.expand import expand
 from raxalign.grid.file import load
@@ -22,6 +23,7 @@ from tests.report.test_answer import EMPTY, row
 
 PARTS = {"encoder": TINY, "languages": "{together: [de, es, fr]}", "size": 200, "sentences": "[60]"}
 SIZES = "data: phrasebook, phrasebook: {train: 30, dev: 15, test: 20}, epochs: 1"
+PHRASEBOOK = {"xnli", "mlqa", "pos", "ner", "slots"}
 METHODS = ("none: {}", "rotation: {}", "centering: {}")
 
 
@@ -87,6 +89,27 @@ def test_a_training_run_on_a_source_is_that_of_a_grid_with_it_as_the_pivot(tmp_p
     assert source.evaluated["pos.de"].languages == pivot.evaluated["pos"].languages
 
 
+@pytest.mark.parametrize("kind", sorted(catalog("tasks")))
+def test_every_trained_task_reads_the_source_s_data_or_is_refused(
+    kind: str, tmp_path: Path
+) -> None:
+    data = "data: phrasebook, " if kind in PHRASEBOOK else ""
+    try:
+        plan = small_plan(tmp_path, **PARTS, tasks=(f"{kind}: {{{data}train_on: [de]}}",))
+    except GridError:
+        if kind in PHRASEBOOK:
+            raise
+        return
+    task, stage = f"{kind}.de", plan.evaluated[f"{kind}.de"]
+    (trained,) = {plan.stages[t.evaluations[task]].inputs["trained"] for t in plan.trials[:1]}
+    assert plan.stages[trained].languages == ("de",)
+    assert (stage.languages[0], {*stage.languages}) == ("de", {"en", "de", "es", "fr"})
+    assert plan.home_of(task) == "de"
+    sources = plan.stages[trained].plugin().sources
+    read, other = (sources(lang, lang).get("hub") for lang in ("de", "en"))
+    assert read is None or read != other
+
+
 def test_means_leave_out_the_language_that_was_trained_on(sources: Opened) -> None:
     board = Scoreboard.of(rows(sources.plan, sources.storage.ledger), sources.plan)
     for task, others in (("pos.en", "de es fr"), ("pos.de", "en es fr")):
@@ -129,12 +152,12 @@ def test_a_matrix_knows_the_best_source_and_what_another_one_costs(sources: Open
 def test_measures_without_labels_are_set_beside_transfer_without_each_language() -> None:
     near = {"de": 0.9, "fr": 0.7, "es": 0.5, "tr": 0.3}
     found = [
-        row("none", f"{lang}-en", value, "retrieval", metric="contextual_accuracy")
+        row("none", f"{lang}-en", value, "retrieval", metric="contextual_accuracy")  # type: ignore[no-untyped-call]
         for lang, value in near.items()
     ]
     for source, other in (("en", "de"), ("de", "en")):  # of es and de the measure is that of es
         for lang, value in {other: 0.8, "fr": 0.7, "es": 0.6, "tr": 0.5}.items():
-            found.append(row("none", lang, value, f"xnli.{source}"))
+            found.append(row("none", lang, value, f"xnli.{source}"))  # type: ignore[no-untyped-call]
     board = Scoreboard.of(found, EMPTY)
     tasks = {"en": "xnli.en", "de": "xnli.de"}
     measure = ("retrieval", "contextual_accuracy", "test")
@@ -175,14 +198,17 @@ def test_sources_without_a_language_twice_or_data_are_faults_of_the_file(tmp_pat
         own % "{source}": "tasks.pos.train_on: de has no training data: ",
         own % "en": "tasks.pos.train_on: the training data is the same for de as for en",
         "retrieval: {train_on: [de]}": "retrieval.train_on: this task has no training run",
+        "belebele: {train_on: [de]}": "the training data is the same for de as for en (name",
     }.items():
         with pytest.raises(GridError) as error:
             small_plan(tmp_path, **PARTS, tasks=(task,))
         assert told in str(error.value)
         assert "1 fault\n" in str(error.value)
-    other = {"each": {"languages": "{each: [de, es]}"}, "sets": {}, "turned": {}}
-    other["sets"] = {"languages": "{sets: {one: [de], two: [es, fr]}}"}
-    other["turned"] = {"methods": ("none: {}", "rotation: {direction: to-other}")}
+    other: dict[str, dict[str, object]] = {
+        "each": {"languages": "{each: [de, es]}"},
+        "sets": {"languages": "{sets: {one: [de], two: [es, fr]}}"},
+        "turned": {"methods": ("none: {}", "rotation: {direction: to-other}")},
+    }
     for name, told in {
         "each": "with `languages: each` no model aligns de with another language (write",
         "sets": "the set two leaves de unaligned (add de to it",

@@ -61,8 +61,8 @@ class TaskStages:
             where = f"metrics.{name}"
             yield Fault(spec.line_of(where), f"{key}.{where}", f"{name} {wrong}")
         asked = (*_narrowed(spec, self.grid.languages), *spec.unseen)
-        told = task.check(self._with_hub(spec, asked), home)
-        yield from (Fault(spec.line_of(fault), key, fault) for fault in told)
+        found = task.check(self._with_hub(spec, asked), home)
+        yield from (Fault(spec.line_of(fault), key, fault) for fault in found)
         if spec.source:
             yield from self._source_faults(spec, task)
         lacking = [name for name, own in self.grid.sets.items() if {*asked} - {*own}]
