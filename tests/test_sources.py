@@ -13,6 +13,7 @@ from raxalign.grid.file import load
 from raxalign.grid.load import Opened
 from raxalign.report.sections.base import Material
 from raxalign.report.sections.sources import Sources
+from raxalign.single.evaluate import EvaluateRequest
 from raxalign.values.comparisons import comparisons
 from raxalign.values.results import rows
 from raxalign.values.scoreboard import Scoreboard
@@ -128,6 +129,14 @@ def test_a_source_reads_its_own_vectors_as_they_are_and_no_other_language_does(
     none, rotation = (values(sources, method, "pos.de") for method in ("none", "rotation"))
     assert none["de"] == rotation["de"]
     assert any(none[lang] != rotation[lang] for lang in ("en", "es", "fr"))
+
+
+def test_any_encoder_is_evaluated_from_a_source(sources: Opened) -> None:
+    request = EvaluateRequest("phrasebook", ("pos.de",), ("es",), seed=0, device="cpu")
+    found, _ = request.evaluate(sources)
+    test = {row["lang"]: row["value"] for row in found if row["split"] == "test"}
+    assert test.keys() == {"de", "en", "es", "avg", "avg_zero_shot"}
+    assert test["avg_zero_shot"] == pytest.approx((test["en"] + test["es"]) / 2)
 
 
 def test_a_matrix_knows_the_best_source_and_what_another_one_costs(sources: Opened) -> None:

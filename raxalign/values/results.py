@@ -298,8 +298,8 @@ def _of_trial(
     their own.
     """
     scores, stored = (*record["scores"], *added), record.get("unseen", ())
-    languages = record.get("languages", ())
-    outside = [lang for lang in languages if lang not in (*trial.languages, pivot)]
+    languages, own = record.get("languages", ()), record.get("params", {}).get("train_on", pivot)
+    outside = [lang for lang in languages if lang not in (*trial.languages, pivot, own)]
     if not outside:
         return scores, stored
     labels = labels_with(outside, (*languages, pivot))
@@ -308,7 +308,6 @@ def _of_trial(
         return scores, stored
     single = [score for score in scores if score["lang"] not in MEANS]
     averaged = {score["metric"] for score in scores if score["lang"] in MEANS}
-    own = record.get("params", {}).get("train_on", pivot)
     home = next((s["lang"] for s in single if s["lang"] in (f"{own}-{own}", own)), None)
     made = means([Score(**score) for score in single], None, home, averaged, unseen)
     return (*single, *map(vars, made)), unseen

@@ -166,7 +166,7 @@ class TaskStages:
     def _turned(self, spec: TaskSpec, alignment: TrialInputs) -> Iterator[Fault]:
         """Yield a fault where the pivot is what moves, so that two other languages do not meet."""
         home, pivot, name = spec.home(self.grid.pivot), self.grid.pivot, alignment.kind
-        if home != pivot and alignment.method.canonical().get("direction") == "to-other":
+        if home != pivot and alignment.params.get("direction") == "to-other":
             told = f"`direction: to-other` of {name} moves {pivot} alone: {home} meets no other"
             remedy = f"write `direction: to-pivot`, or take {home} out"
             yield Fault(spec.line_of("train_on"), f"tasks.{spec.entry}.train_on", told, remedy)
