@@ -18,8 +18,8 @@ from raxalign.catalog import catalog
 PACKAGE = Path(raxalign.__file__).parent
 KINDS = ("methods", "tasks", "corpora", "encoders", "aligners", "metrics")
 LIMITS = {  # how much there may be, and how much less is worth lowering the limit for
-    "names that cross a file": (794, 5),
-    "names that cross a file for one user": (256, 5),
+    "names that cross a file": (797, 5),
+    "names that cross a file for one user": (254, 5),
     "public methods of Task": (12, 0),
     "public methods of Method": (10, 0),
     "public methods of Head": (16, 0),
@@ -27,7 +27,7 @@ LIMITS = {  # how much there may be, and how much less is worth lowering the lim
     "options of all kinds": (202, 2),
     "options of the mean task": (17.0, 0.5),
     "options of the mean method": (14.5, 0.5),
-    "files": (307, 3),
+    "files": (309, 3),
 }
 
 
