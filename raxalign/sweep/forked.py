@@ -365,9 +365,9 @@ def _work(connection: socket.socket) -> None:
         config = actor.recv()
         try:
             answer = ("done", actor.recv()(config, patience=patience))
+            sys.stdout.flush()
         except BaseException as error:  # noqa: BLE001 - the actor raises it
             known = isinstance(error, RaxalignError)
             text = str(error) if known else f"{type(error).__name__}: {error}"
             answer = ("failed", (known, text, traceback.format_exc()))
-        sys.stdout.flush()
         actor.send(answer)
