@@ -130,14 +130,11 @@ class SizeCurves:
 
     @classmethod
     def next_size(cls, plan: Plan, storage: Storage) -> str:
-        """Say which size continues the row of those that have results, and what the curves of the
-        first task expect there; nothing where there are none, or too many to be read for a line.
+        """Say which size continues the row of a finished grid, and what the curves of the first
+        task expect there; nothing where trials are left, or too many to be read for a line.
         """
-        ledger = storage.ledger
-        there = set() if storage.is_remote else ledger.keys()
-        done = [t for t in plan.trials if there.issuperset(t.evaluations.values())]
-        few = len({trial.sentences for trial in done if trial.sentences}) < Curve.FEWEST
-        if few or len(done) > MOST_EVALUATIONS:
+        ledger, count = storage.ledger, len(plan.trials)
+        if count > MOST_EVALUATIONS or storage.is_remote or plan.cached(ledger.keys()) < count:
             return ""
         results = Scoreboard.of(rows(plan, ledger), plan, ledger)
         tables = results.leading_tables()
