@@ -40,8 +40,8 @@ many places.
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with its 95 % interval, and `wide` the one for languages like these, where these
-    are a sample; None for an end that is beyond what is searched.
+    """A number with its 95 % confidence interval, and `wide` the one for new languages, of which
+    these are a sample; None for an end that is beyond what is searched.
     """
 
     value: float
@@ -316,7 +316,7 @@ class FittedCurves:
 
     @property
     def _sorts(self) -> Sequence[bool]:
-        """Of which intervals there are: whether they are for languages like these."""
+        """Which intervals there are: whether they are for new languages."""
         return (False,) if self._languages is None else (False, True)
 
     def _sampled(
