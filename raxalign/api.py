@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from raxalign.analysis.cells import Cell
 from raxalign.catalog import PluginFile
 from raxalign.errors import RaxalignError
+from raxalign.grid.estimates import Budget
 from raxalign.grid.load import Opened, choose, open_grid
 from raxalign.grid.plan import Plan
 from raxalign.lazy import pa
@@ -53,6 +54,7 @@ def run(
     only: str | None = None,
     shard: str | None = None,
     limit: int | None = None,
+    budget: str | None = None,
     tell: Callable[[str], None] = to_stderr,
 ) -> Finished:
     """Run what the ledger lacks of a grid, as `raxalign grid` does: on this machine, or on the
@@ -63,6 +65,9 @@ def run(
         only: a part of the trials, ``method=finetune`` (several conditions: comma-separated).
         shard: ``i/n``, part i of n equal ones, which n processes on one storage make together.
         limit: the largest number of trials to run.
+        budget: for a grid with `stop`, ``40 GPU-hours``, ``100 core-hours`` or ``6 hours`` of
+            worker time: what its results may take in all runs together. Once they have, no trial
+            begins. The next look goes to the claim that it may decide most per hour.
         tell: receives notes and warnings, one text each (default: they go to stderr).
 
     Raises:
@@ -74,6 +79,11 @@ def run(
     if opened.grid.stop is not None and (only or shard or limit):
         told = "a grid with `stop` runs the trials that its looks ask for, all of them"
         raise RaxalignError(f"--only, --shard, --limit: {told}")
+    if budget is not None and opened.grid.stop is None:
+        told = "is spent on looks at claims, and this grid has no `stop`: add it, or leave this out"
+        raise RaxalignError(f"--budget {told}")
+    limits = None if budget is None else Budget.of(budget, opened.run)
+    opened = opened if limits is None else replace(opened, run=limits.run)
     opened = opened.resolved(opened.storage.local / "downloads")
     JudgedClaim.lock(opened)
     plan, studies = choose(opened.plan, only=only, shard=shard, limit=limit)
@@ -82,7 +92,7 @@ def run(
         return Finished(plan, 0, 0, {})
     for remark in plan.remarks():
         tell(f"note: {remark}")
-    ended = run_whole(opened, plan, studies)
+    ended = run_whole(opened, plan, studies, limits)
     for message in ended.messages:
         tell(f"warning: {message}")
     return Finished(ended.plan, ended.done, ended.cached, ended.failed)

@@ -173,6 +173,11 @@ class PlannedQuestions:
     All looks at all questions keep one level: a true hypothesis is rejected, at whichever look,
     only where the smallest p-value over all looks of those that are true is below its share of the
     level, which the inequalities of `closed` bound.
+
+    So the level holds in whatever order questions come to their looks, and whichever come, also
+    where results decide that: the level of a look is that of its number of seeds alone, one that is
+    not taken rejects nothing, and until then its p-value counts as 1. Looks are given by their
+    numbers; once all are taken, the answers are those of questions that come to each together.
     """
 
     looks: PlannedLooks
@@ -187,6 +192,7 @@ class PlannedQuestions:
 
     def look(self, number: int, seen: Mapping[int, Seen]) -> None:
         """Take what a look (from 1) sees of open questions. One that it does not see stays open."""
+        seen = {which: found for which, found in seen.items() if which not in self.answers}
         self._last |= dict.fromkeys(self.open, (1.0, None))
         for which, found in seen.items():
             self._last[which] = (

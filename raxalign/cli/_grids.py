@@ -33,6 +33,7 @@ def grid(
     only: Only = None,
     shard: Annotated[str | None, Option(metavar="I/N")] = None,
     limit: opt.Number = None,
+    budget: Annotated[str | None, Option(metavar="HOURS")] = None,
     keep: opt.Keep | None = None,
     confirm: opt.Confirm = None,
     dry_run: bool = False,
@@ -45,6 +46,9 @@ def grid(
         workers: Workers of one training trial (results stay those of the file).
         shard: Run part I of N equal parts: N processes on one storage make the grid together.
         limit: Run at most this many trials.
+        budget: For a grid with `stop`: what its results may take, those of earlier runs too, such
+            as "40 GPU-hours", "100 core-hours" or "6 hours" of worker time. The next look goes to
+            the open claim whose interval is widest per hour. Trials that run are finished.
         keep: Trained weights that stay once their evaluations are done (default: run.keep).
         dry_run: Show the plan and stop.
         update_lock: Look up anew what branches of the hub are at and whether downloaded corpora
@@ -53,7 +57,7 @@ def grid(
     from raxalign.api import run
     from raxalign.grid.load import choose, open_grid
 
-    if confirm is not None and (only or shard or limit):
+    if confirm is not None and (only or shard or limit or budget):
         raise typer.BadParameter("--confirm chooses among all trials: leave out the other")
     opened = open_grid(
         file, storage=storage, address=address, workers=workers, keep=keep, allow_missing=dry_run
@@ -64,7 +68,7 @@ def grid(
         return
     if update_lock:
         opened = _updated(opened)
-    finished = run(opened, only=only, shard=shard, limit=limit, tell=tell)
+    finished = run(opened, only=only, shard=shard, limit=limit, budget=budget, tell=tell)
     _tell_answer(opened.again() if opened.plan.studies else opened)  # with what was suggested
     _tell_end(finished, file, storage)
     if confirm is not None:

@@ -6,7 +6,7 @@ trials the grid asks for.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -93,14 +93,16 @@ _Share = Annotated[float, Field(ge=0, le=1)]
 class PlannedLook:
     """What one look has seen of each open test, by its name: the p-values that there is a
     difference and that it is within the margin, each by itself, and whether another seed may give
-    another value; the cells (`Trial.cell`) that get the seeds of the next look; and by the
-    sentences of claims what it says of each in words, with the cells that the claim is about.
+    another value; the cells (`Trial.cell`) that get the seeds of the next look; by the sentences
+    of claims what it says of each in words, with the cells that the claim is about; and the
+    sentence of the one claim whose look it is, where others wait (empty: all that were due).
     """
 
     when: str
     seen: Mapping[str, tuple[_Share, _Share | None, bool]]
     cells: tuple[str, ...]
     verdicts: Mapping[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+    claim: str = ""
 
     @classmethod
     def read(cls, storage: Storage, path: str, data: bytes) -> PlannedLook:
@@ -126,8 +128,14 @@ class PlannedLook:
         return [(told, cells) for (_, cells), told in found.items()]
 
 
+_Taken = Sequence[tuple[int, PlannedLook]]  # looks with their numbers, ascending
+
+
 class Stop(BaseParams):
-    """Adds seeds look by look, and ends each claim at the look that answers it."""
+    """Adds seeds look by look, and ends each claim at the look that answers it.
+
+    All claims come to a look together, or, under a budget, one after the other.
+    """
 
     at_most: int = Field(ge=2, le=1000)
     """How many seeds a configuration has at most: 0, 1, 2 and so on."""
@@ -163,24 +171,55 @@ class Stop(BaseParams):
         self, trials: Sequence[Trial], claims: Iterable[Claim], storage: Storage
     ) -> Iterator[Trial]:
         """Return those of all trials that the looks so far ask for."""
-        taken = self.taken(trials, claims, storage)
-        asked = [None, *(set(look.cells) for look in taken)]
-        seeds = dict(zip(self.looks, asked, strict=False))
+        granted = list(self._granted(self.taken(trials, claims, storage)))
         return (
             trial
             for trial in trials
-            if trial.seed is None
-            or any(
-                trial.seed < most and (cells is None or trial.cell in cells)
-                for most, cells in seeds.items()
-            )
+            if (trial.seed or 0) < self.looks[0]
+            or any((trial.seed or 0) < most and trial.cell in cells for most, cells in granted)
         )
 
-    def goes_on(self, taken: Sequence[PlannedLook]) -> bool:
-        """Return whether there is a next look: one is left, and a question is open."""
-        if not taken:
-            return True
-        return len(taken) < len(self.looks) and bool(self.questions(taken)[1].open)
+    def _granted(self, taken: _Taken) -> Iterator[tuple[int, set[str]]]:
+        """Yield the seeds that looks give to cells. One that another claim's look has answered
+        since takes none, unless it has gone on.
+        """
+        depths, due = self.depths(taken), self.due(taken)
+        for number, look in taken:
+            of = [look.claim] if look.claim else [*look.verdicts]
+            on = [text for text in of if text in due or depths(text) > number]
+            cells = {cell for text in on for cell in self._cells(look, text)}
+            if number < len(self.looks):
+                yield self.looks[number], cells if look.verdicts else set(look.cells)
+
+    @staticmethod
+    def _cells(look: PlannedLook, claim: str) -> set[str]:
+        """Return the cells that a look gives more seeds for a claim."""
+        return {*look.cells}.intersection(look.verdicts.get(claim, ("", look.cells))[1])
+
+    @staticmethod
+    def depths(taken: _Taken) -> Callable[[str], int]:
+        """Return what says how many looks were taken at a claim."""
+        return lambda claim: max((n for n, look in taken if look.claim in ("", claim)), default=0)
+
+    def due(self, taken: _Taken) -> list[str]:
+        """Return the claims that are open and have a look left, by their sentences."""
+        depths, (names, questions) = self.depths(taken), self.questions(taken)
+        found = dict.fromkeys(self.claim_of(names[which]) for which in questions.open)
+        return [text for text in found if depths(text) < len(self.looks)]
+
+    @staticmethod
+    def claim_of(test: str) -> str:
+        """Return the sentence of the claim that a test is of, by the test's name."""
+        return test.rpartition(" [")[0]
+
+    def needed(self, trials: Sequence[Trial], taken: _Taken, claim: str) -> list[Trial]:
+        """Return the trials that the next look at a claim needs, of all of them the first one."""
+        number = self.depths(taken)(claim)
+        own = [look for n, look in taken if n == number and look.claim in ("", claim)]
+        if not own:
+            return [trial for trial in trials if (trial.seed or 0) < self.looks[0]]
+        cells, most = self._cells(own[-1], claim), self.looks[number]  # the last one is its own
+        return [trial for trial in trials if trial.cell in cells and (trial.seed or 0) < most]
 
     def state(
         self, trials: Sequence[Trial], claims: Iterable[Claim], storage: Storage
@@ -195,36 +234,44 @@ class Stop(BaseParams):
         count = f"{len(trials):,} of at most {most:,} trials"
         if not taken:
             return f"looks at {', '.join(map(str, looks))} seeds, none taken yet; {count}", False
-        names, questions = self.questions(taken)
-        told = [names[which].rpartition(" [")[0] for which in questions.open]
+        (names, questions), due, depths = self.questions(taken), self.due(taken), self.depths(taken)
+        last = max(number for number, _ in taken)
+        told = [self.claim_of(names[which]) for which in questions.open]
+        told = [f"{t} (after look {n})" if (n := depths(t)) < last else t for t in told]
         left = f"open: {'; '.join(dict.fromkeys(told))}" if told else "no claim is open"
-        left += "; no look is left" if told and len(taken) == len(looks) else ""
-        at = f"look {len(taken)} of {len(looks)} taken, at {looks[len(taken) - 1]} seeds"
-        return f"{at}; {count}; {left}", not self.goes_on(taken)
+        left += "; no look is left" if told and not due else ""
+        at = f"look {last} of {len(looks)} taken, at {looks[last - 1]} seeds"
+        return f"{at}; {count}; {left}", not due
 
     def taken(
         self, trials: Sequence[Trial], claims: Iterable[Claim], storage: Storage
-    ) -> list[PlannedLook]:
-        """Return the looks that were taken, in their order."""
-        paths = [self.place(trials, claims, number) for number in range(1, len(self.looks) + 1)]
-        there, found = storage.files.read_many(paths), list[PlannedLook]()
-        for path in paths:
-            if path not in there:
+    ) -> list[tuple[int, PlannedLook]]:
+        """Return the looks that were taken with their numbers, in the order of these."""
+        claims, found = list(claims), list[tuple[int, PlannedLook]]()
+        place, every = self.place(trials, claims), ["", *(claim.text for claim in claims)]
+        numbers = range(1, len(self.looks) + 1)
+        paths = [[place(number, claim) for claim in every] for number in numbers]
+        there = storage.files.read_many([path for several in paths for path in several])
+        for number, several in enumerate(paths, start=1):
+            own = [PlannedLook.read(storage, p, there[p]) for p in several if p in there]
+            if not own:
                 break
-            found.append(PlannedLook.read(storage, path, there[path]))
+            found += [(number, look) for look in own]
         return found
 
-    def place(self, trials: Sequence[Trial], claims: Iterable[Claim], number: int) -> str:
-        """Return where a look (from 1) is recorded: it belongs to its plan of looks, and to the
-        trials of the first one.
+    def place(self, trials: Sequence[Trial], claims: Iterable[Claim]) -> Callable[[int, str], str]:
+        """Return what says where a look of a number (from 1) is recorded, of all claims that were
+        due or of one: it belongs to its plan of looks, and to the trials of the first one.
         """
         first = sorted(trial.key for trial in trials if (trial.seed or 0) < self.looks[0])
-        return f"{_FOLDER}/{digest([self.told(claims), first])}-{number}.json"
+        stem = f"{_FOLDER}/{digest([self.told(claims), first])}"
+        return lambda number, of: f"{stem}-{number}{of and f'-{digest(of)[:12]}'}.json"
 
-    def questions(self, taken: Sequence[PlannedLook]) -> tuple[list[str], PlannedQuestions]:
+    def questions(self, taken: _Taken) -> tuple[list[str], PlannedQuestions]:
         """Return the names of all tests, and what the looks have answered of them."""
-        names = list(taken[0].seen) if taken else []
+        names = list(taken[0][1].seen) if taken else []
         found = PlannedQuestions(self.planned, len(names))
-        for number, look in enumerate(taken, start=1):
-            found.look(number, {names.index(name): Seen(*p) for name, p in look.seen.items()})
+        for number in sorted({number for number, _ in taken}):
+            seen = {t: p for n, look in taken if n == number for t, p in look.seen.items()}
+            found.look(number, {names.index(name): Seen(*p) for name, p in seen.items()})
         return names, found

@@ -5,15 +5,18 @@ long as others like them took here.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from raxalign.errors import RaxalignError
 from raxalign.grid.plan import Plan
 from raxalign.grid.stage import Stage
 from raxalign.grid.trial import Trial
+from raxalign.options.run import RunConfig
 from raxalign.store.storage import Storage, Tombstone
 
 _SAMPLE = 8  # timings of one kind of stage that are read for a mean
@@ -176,6 +179,75 @@ class Forecast:
         parts = ", ".join(f"{kind} {duration(size)}" for kind, size in ranked if size >= _SHOWN)
         basis = f"from what has run in this storage{': ' if parts else ''}{parts}"
         return f"time, {bound}: {roughly(self.total)} of worker time{hours}{wall} ({basis}){rest}"
+
+
+_BUDGET = re.compile(r"([0-9]*\.?[0-9]+) *(?:(gpu|core)[ -])?hours?", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Hours of worker time, of workers' GPUs or of their cores, of which `run` says how many each
+    worker has; a training run counts once per worker.
+    """
+
+    amount: float
+    unit: str
+    run: RunConfig
+    _took: dict[str, float] = field(default_factory=dict, init=False)  # that was read so far
+
+    @classmethod
+    def of(cls, text: str, run: RunConfig) -> Budget:
+        """Read ``40 GPU-hours``: where the grid does not say how many, each worker then has one.
+        Raises `RaxalignError` for other texts, and for GPUs that workers do not have.
+        """
+        found = _BUDGET.fullmatch(text.strip())
+        if found is None or not float(found[1]):
+            forms = "`40 GPU-hours`, `100 core-hours` or `6 hours`"
+            raise RaxalignError(f"--budget {text!r}: is not an amount; write for example {forms}")
+        of = (found[2] or "").lower()
+        if of == "gpu" and run.gpus_per_worker == 0:
+            told = "workers have no GPU (run.gpus_per_worker: 0); write core-hours or hours"
+            raise RaxalignError(f"--budget {text!r}: {told}")
+        if of == "gpu" and run.gpus_per_worker is None:
+            run = run.model_copy(update={"gpus_per_worker": 1.0})
+        return cls(float(found[1]), {"gpu": "GPU-", "core": "core-"}.get(of, "") + "hours", run)
+
+    def hours(self, plan: Plan, seconds: Mapping[str, float]) -> float:
+        """Return the hours, in its unit, of stages that take some seconds, by key."""
+        run, gpus = self.run, self.unit == "GPU-hours"
+        each = run.gpus_per_worker if gpus else run.threads if self.unit == "core-hours" else 1
+        stages = ((plan.stages[key], took) for key, took in seconds.items())
+        held = ((s, took) for s, took in stages if s.holds_worker or not gpus)
+        workers = (took * (run.workers if s.trained else 1) for s, took in held)
+        return (each or 0) * math.fsum(workers) / 3600
+
+    def spent(self, plan: Plan, storage: Storage) -> float:
+        """Return the hours of all that the results of a plan took, whichever run made it."""
+        times = Times(plan, storage)
+        self._took.update(times.by_key(times.stored() - self._took.keys()))
+        return self.hours(plan, {k: took for k, took in self._took.items() if k in plan.stages})
+
+    def estimate(self, plan: Plan, storage: Storage, trials: Iterable[Trial]) -> float:
+        """Return the hours of what some trials lack, by what `spent` has read."""
+        stored = Times(plan, storage).stored()
+        left = plan.only(iter(trials)).to_make(stored, stored)
+        found = Forecast.of(plan, self._took, left)
+        return self.hours(plan, {**found.unknown, **found.seconds})
+
+    def told(self, hours: float) -> str:
+        """Return hours in words: ``3.1 GPU-hours``."""
+        return f"{hours:{'.0f' if hours >= 10 else '.2g'}} {self.unit}"
+
+    @staticmethod
+    def first(looks: Mapping[str, tuple[float, float]]) -> str:
+        """Return which look comes first, of some with the width of an interval and hours each:
+        that with the largest width per hour, or one that takes no time.
+
+        >>> Budget.first({"wide": (6.0, 3.0), "cheap": (5.0, 2.0), "narrow": (1.0, 1.0)})
+        'cheap'
+        """
+        rates = {name: (w / h if h else math.inf, -h) for name, (w, h) in looks.items()}
+        return max(rates, key=rates.__getitem__)
 
 
 def _alike(plan: Plan, key: str) -> tuple[Any, ...]:

@@ -11,14 +11,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, redirect_stderr, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from types import FrameType
 from typing import TypeVar
 
 from raxalign.errors import RaxalignError, StorageError
 from raxalign.grid.checks import LocalData
-from raxalign.grid.estimates import volume
+from raxalign.grid.claims import Stop
+from raxalign.grid.estimates import Budget, volume
 from raxalign.grid.load import Opened
 from raxalign.grid.plan import Plan
 from raxalign.grid.stored import StoredPlans
@@ -152,15 +153,19 @@ class Ended:
     messages: Sequence[str] = ()  # for the user
 
 
-def run_whole(opened: Opened, plan: Plan, studies: Sequence[Study]) -> Ended:
+def run_whole(
+    opened: Opened, plan: Plan, studies: Sequence[Study], budget: Budget | None = None
+) -> Ended:
     """Run what the ledger lacks of a plan, then the studies, and copy all of it to MLflow. What
     dead processes left half-written in the storage is removed first, also where nothing is left to
-    run.
+    run. A grid with `stop` may have a `budget`.
 
     Raises `RaxalignError` with all faults of the data files, before anything is started.
     """
     for left in opened.storage.abandoned():
         discard(left)
+    if budget is not None and opened.grid.stop is not None:
+        return _look_within(opened, opened.grid.stop, budget)
     named = _run_named(opened, plan) if plan.trials else Ended(plan, 0, 0, {})
     if opened.grid.stop is not None:
         return _look_on(opened, named)
@@ -198,6 +203,76 @@ def _look_on(opened: Opened, named: Ended) -> Ended:
     return named
 
 
+@dataclass
+class _Rationed:
+    """The trials of one plan as long as something lasts, as many at once as there are workers, or
+    `at_once`. That is asked at the first question, and after each end of a trial.
+    """
+
+    plan: Plan
+    lasts: Callable[[], bool]
+    at_once: int | None = None
+    exhausted: bool = field(default=False, init=False)
+    _given: int = field(default=0, init=False)
+    _out: int = field(default=0, init=False)
+    _workers: int = field(default=0, init=False)
+
+    def more(self, ended: Mapping[str, str | None], idle: int) -> Plan | None:
+        """Return the next trials for workers that are idle and have none that waits for stages."""
+        self._out -= len(ended)
+        if (ended or not self._given) and not self.lasts():
+            self.exhausted = True
+        self._workers = max(self._workers, idle)
+        most = self._workers if self.at_once is None else min(self._workers, self.at_once)
+        count = 0 if self.exhausted else max(min(idle, most - self._out), 0)
+        found = self.plan.trials[self._given : self._given + count]
+        self._given, self._out = self._given + len(found), self._out + len(found)
+        self.exhausted |= self._given == len(self.plan.trials)
+        return self.plan.only(iter(found)) if found else None
+
+
+def _look_within(opened: Opened, stop: Stop, budget: Budget) -> Ended:
+    """Run a grid with `stop` until its results have taken the hours of a budget, in all runs of it
+    together: the first look, then one look after the other, each at the claim whose interval is
+    widest per hour that its trials still lack. What claims share is paid once, by the first.
+    """
+    from raxalign.values.claims import JudgedClaim
+
+    storage, ended = opened.storage, Ended(opened.plan, 0, 0, {})
+    looks, before = JudgedClaim.next_looks(opened, stop), None
+    while looks != before and looks and not ended.failed:  # the same ones lack trials
+        plan = opened.plan
+
+        def lasts(plan: Plan = plan) -> bool:
+            return budget.spent(plan, storage) < budget.amount
+
+        there, has_more = storage.ledger.keys(), lasts()
+        costs = ((look, budget.estimate(plan, storage, look.trials)) for look in looks)
+        first = Budget.first({look.claim: (look.width, hours) for look, hours in costs})
+        (chosen,) = (look for look in looks if look.claim == first)
+        left = [trial for trial in chosen.trials if not there >= set(trial.evaluations.values())]
+        if left and has_more:
+            found = _run_named(opened, plan.only(iter(left)), lasts)
+            messages = (*ended.messages, *found.messages)
+            ended = Ended(plan, ended.done + found.done, 0, found.failed, messages)
+        if told := JudgedClaim.next_look(opened, first):
+            to_stderr(told)
+        opened, before = opened.again(), looks
+        looks = JudgedClaim.next_looks(opened, stop)
+    plan, there = opened.plan, storage.ledger.keys()
+    spent = budget.spent(plan, storage)
+    for look in looks:
+        at = f"{look.claim} is open after look {look.after} of {len(stop.looks)}; its next look"
+        hours = budget.told(budget.estimate(plan, storage, look.trials))
+        to_stderr(f"{at if look.claim else 'the first look'} would take about {hours}")
+    to_stderr(f"{budget.told(spent)} of {budget.told(budget.amount)} are spent")
+    to_stderr(opened.looks()[0])
+    run = [t for t in plan.trials if t.key in ended.failed or there >= set(t.evaluations.values())]
+    cached, plan = len(run) - ended.done - len(ended.failed), plan.only(iter(run))
+    messages = ended.messages if ended.done else TrackedGrid(opened).finish(plan)
+    return Ended(plan, ended.done, cached, ended.failed, messages)
+
+
 def _is_over(plan: Plan, storage: Storage, study: Study, there: Set[str]) -> bool:
     """Return whether a study is finished and its best point is confirmed, by a ledger's keys."""
     record = study.record(storage)
@@ -211,8 +286,10 @@ def _is_over(plan: Plan, storage: Storage, study: Study, there: Set[str]) -> boo
     return record.finished and within and there >= set(keys)
 
 
-def _run_named(opened: Opened, plan: Plan) -> Ended:
-    """Run the trials that a grid names; where all are done, do what the grid may lack."""
+def _run_named(opened: Opened, plan: Plan, lasts: Callable[[], bool] | None = None) -> Ended:
+    """Run the trials that a grid names, as long as something lasts; where all are done, do what the
+    grid may lack.
+    """
     keeper = Keeper(opened.plan, opened.storage, opened.run.keep)
     cached = plan.cached(opened.storage.ledger.keys())
     if cached == len(plan.trials):
@@ -222,11 +299,12 @@ def _run_named(opened: Opened, plan: Plan) -> Ended:
     job = _checked(opened, plan)
     from raxalign.sweep.running import run_sweep
 
+    source = plan if lasts is None else _Rationed(plan, lasts, job.at_once)
     found, message = _followed(
         opened,
         job,
         lambda hear: run_sweep(
-            plan, job, _all_of(keeper.hear, hear), name=plan.name, address=opened.run.address
+            source, job, _all_of(keeper.hear, hear), name=plan.name, address=opened.run.address
         ),
     )
     if message is None:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 from raxalign.analysis.cells import MEANS, Cell
 from raxalign.analysis.sequential import EndedQuestion, Seen
@@ -17,6 +17,7 @@ from raxalign.grid.claims import Claim, PlannedLook, Stop
 from raxalign.grid.load import Opened
 from raxalign.grid.lock import Lock
 from raxalign.grid.plan import Plan
+from raxalign.grid.trial import Trial
 from raxalign.store.key import digest
 from raxalign.store.ledger import Ledger
 from raxalign.store.sealed import seal
@@ -90,6 +91,16 @@ class JudgedClaim:
         sides = [side for test in self.tests for side in (test.entry.cell, test.entry.baseline)]
         return tuple(sorted({side.key for side in sides if side is not None}))
 
+    @property
+    def width(self) -> float:
+        """The widths of the intervals of its open tests, in points or the metric's unit."""
+        left = (test for test in self.tests if test.verdict == "cannot tell")
+        return math.fsum(
+            (test.high - test.low) * test.entry.measured.scale
+            for test in left
+            if test.low is not None and test.high is not None
+        )
+
     @classmethod
     def all_in(
         cls,
@@ -125,18 +136,35 @@ class JudgedClaim:
         return found
 
     @staticmethod
-    def next_look(opened: Opened) -> str | None:
-        """Look at a grid with `stop` whose trials are done: record what the next planned look sees,
-        and return what follows in words. Return None where no look is left or no claim is open, and
-        nothing in words where trials are not done: another driver has looked meanwhile.
+    def next_look(opened: Opened, claim: str = "") -> str | None:
+        """Look at a grid with `stop` whose trials are done, or those of the next look at one
+        `claim` (its sentence): record what it sees, and return what follows in words. Return None
+        where no look is left or no claim is open, and nothing in words where trials are not done:
+        another driver has looked meanwhile.
         """
         if opened.grid.stop is None:
             return None
         found = _Followed.of(opened, opened.grid.stop)  # before the plan, which may then have more
         found = replace(found, opened=opened.again())
-        trials = found.opened.plan.trials
+        trials: Sequence[Trial] = found.opened.plan.trials
+        trials = found.stop.needed(trials, found.taken, claim) if claim else trials
         asked = {key for trial in trials for key in trial.evaluations.values()}
-        return found.take() if asked <= opened.storage.ledger.keys() else ""
+        return found.take(claim) if asked <= opened.storage.ledger.keys() else ""
+
+    @staticmethod
+    def next_looks(opened: Opened, stop: Stop) -> list[_NextLook]:
+        """Return the next look at each claim that is open and has one left; before the first look,
+        which is at all claims, that one.
+        """
+        found, trials = _Followed.of(opened, stop), opened.plan.trials
+        due, after = stop.due(found.taken), stop.depths(found.taken)
+        widths = {one.claim.text: one.width for one in found.judged()} if due else {}
+        return [
+            _NextLook(
+                text, after(text), widths.get(text, 0.0), stop.needed(trials, found.taken, text)
+            )
+            for text in (due if found.taken else [""])
+        ]
 
     @staticmethod
     def lock(opened: Opened) -> None:
@@ -159,6 +187,17 @@ class JudgedClaim:
         lock.save()
 
 
+class _NextLook(NamedTuple):
+    """The next look at a claim, after so many, with the width of its interval and the trials that
+    it needs, done or not. The first look is at all claims, and names none.
+    """
+
+    claim: str
+    after: int
+    width: float
+    trials: list[Trial]
+
+
 @dataclass(frozen=True)
 class _Followed:
     """The claims of a grid with `stop` over the looks that were taken. What a look saw is what the
@@ -167,7 +206,7 @@ class _Followed:
 
     opened: Opened
     stop: Stop
-    taken: list[PlannedLook]
+    taken: list[tuple[int, PlannedLook]]  # with their numbers
 
     @classmethod
     def of(cls, opened: Opened, stop: Stop) -> _Followed:
@@ -189,37 +228,49 @@ class _Followed:
                 found[name] = claim, _judged(claim, test, self.stop.difference, relative=False)
         return found
 
-    def take(self) -> str | None:
-        """Take the next look, and return what it answers in words; None where there is none."""
+    def take(self, claim: str = "") -> str | None:
+        """Take the next look, at one claim or at all that have had the fewest, and return what it
+        answers in words; None where there is none.
+        """
         names, questions = self.stop.questions(self.taken)
-        if not self.stop.goes_on(self.taken):
+        depths, due = self.stop.depths(self.taken), self.stop.due(self.taken)
+        if self.taken and not (claim in due if claim else due):
             return None
-        tests = self.tests(len(self.taken) + 1)
-        asked = [names[which] for which in questions.open] if self.taken else list(tests)
+        number = 1 + min(map(depths, [claim] if claim else due), default=0)
+        at = [text for text in due if depths(text) < number and claim in ("", text)]
+        tests = self.tests(number)
+        asked = [n for n in (names[which] for which in questions.open) if Stop.claim_of(n) in at]
+        asked = asked if self.taken else list(tests)
         seen = {n: one for n in asked if n in tests and (one := self._seen(*tests[n])) is not None}
-        names, after = self.stop.questions([*self.taken, look := _recorded(seen, ())])
+        look = _recorded(seen, claim)
+        names, after = self.stop.questions([*self.taken, (number, look)])
         left = [tests[names[which]][1].entry for which in after.open if names[which] in seen]
         cells = {side.key for one in left for side in (one.cell, one.baseline) if side is not None}
-        found = replace(self, taken=[*self.taken, look]).judged()
+        found = replace(self, taken=[*self.taken, (number, look)]).judged()
         verdicts = {one.claim.text: (one.line, one.cells) for one in found}
         look = replace(look, cells=tuple(sorted(cells)), verdicts=verdicts)
-        trials, claims, number = self.opened.plan.trials, self.opened.grid.claims, len(self.taken)
-        place = self.stop.place(trials, claims, number + 1)
-        self.opened.storage.files.create(place, seal(asdict(look)))  # another driver saw the same
-        return "\n".join(f"{one.says}: {one.claim.text}" for one in found)
+        place = self.stop.place(self.opened.plan.trials, self.opened.grid.claims)
+        # where it is there already, another driver saw the same
+        self.opened.storage.files.create(place(number, claim), seal(asdict(look)))
+        new = {Stop.claim_of(names[which]) for which in after.answers.keys() - questions.answers}
+        told = (one for one in found if not claim or one.claim.text in {claim, *new})
+        return "\n".join(f"{one.says}: {one.claim.text}" for one in told)
 
     def judged(self) -> list[JudgedClaim]:
         """Return what the looks say about the claims."""
         names, questions = self.stop.questions(self.taken)
         answers = {names[which]: answer for which, answer in questions.answers.items()}
-        last = len(self.taken)
-        at = {look: self.tests(look) for look in {last, *(a.look for a in answers.values())} - {0}}
+        depths = self.stop.depths(self.taken)
+        last = {claim.text: depths(claim.text) for claim in self.opened.grid.claims}
+        every = {*last.values(), *(answer.look for answer in answers.values())} - {0}
+        at = {look: self.tests(look) for look in every}
         ended: dict[str, list[tuple[int, ClaimTest]]] = {}
-        for name in at.get(last, ()):
-            look = answers[name].look if name in answers else last
-            claim, test = at[look][name]
-            test = self._at(claim, test, look, answers.get(name))
-            ended.setdefault(claim.text, []).append((look, test))
+        for text, depth in last.items():
+            for name in (name for name, (of, _) in at.get(depth, {}).items() if of.text == text):
+                look = answers[name].look if name in answers else depth
+                claim, test = at[look][name]
+                test = self._at(claim, test, look, answers.get(name))
+                ended.setdefault(text, []).append((look, test))
         lock, found = Lock.load(self.opened.grid.path).entries, []
         for claim in self.opened.grid.claims:
             own = ended.get(claim.text, [])
@@ -282,11 +333,10 @@ class _Followed:
         return Seen(at_look(p, k), within, chance)
 
 
-def _recorded(seen: Mapping[str, Seen], cells: tuple[str, ...]) -> PlannedLook:
+def _recorded(seen: Mapping[str, Seen], claim: str) -> PlannedLook:
     when = datetime.now(UTC).isoformat(timespec="seconds")
-    return PlannedLook(
-        when, {name: (s.different, s.within, s.chance) for name, s in seen.items()}, cells
-    )
+    found = {name: (s.different, s.within, s.chance) for name, s in seen.items()}
+    return PlannedLook(when, found, (), claim=claim)
 
 
 def _noise(claim: Claim, test: ClaimTest) -> tuple[float, Noise, bool] | None:
