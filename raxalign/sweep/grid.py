@@ -269,8 +269,8 @@ def _look_within(opened: Opened, stop: Stop, budget: Budget) -> Ended:
     to_stderr(opened.looks()[0])
     run = [t for t in plan.trials if t.key in ended.failed or there >= set(t.evaluations.values())]
     cached, plan = len(run) - ended.done - len(ended.failed), plan.only(iter(run))
-    messages = ended.messages if ended.done else TrackedGrid(opened).finish(plan)
-    return Ended(plan, ended.done, cached, ended.failed, messages)
+    copied = ended.messages if ended.done else TrackedGrid(opened).finish(plan)
+    return Ended(plan, ended.done, cached, ended.failed, copied)
 
 
 def _is_over(plan: Plan, storage: Storage, study: Study, there: Set[str]) -> bool:

@@ -80,6 +80,34 @@ def test_a_question_that_is_answered_stays_so():
     assert answers == [(1, True), (2, False)]
 
 
+def test_in_whatever_order_questions_come_to_their_looks_the_answers_are_the_same():
+    rng, fewer = np.random.default_rng(3), 0
+
+    def asked_of(every, choose):
+        """The answers where of the looks that are due those that are chosen are taken."""
+        seen = [dict(every[0]), {}, {}, {}]
+        while True:
+            asked = PlannedQuestions(FOUR, 4)
+            for number, own in enumerate(filter(None, seen), start=1):
+                asked.look(number, own)
+            depths = {q: sum(q in own for own in seen) for q in asked.open}
+            due = [q for q, depth in depths.items() if depth < 4]
+            if not due:
+                return asked.answers, sum(map(len, seen))
+            for q in choose(due, depths):
+                seen[depths[q]][q] = every[depths[q]][q]
+
+    for _ in range(150):
+        p = rng.uniform(size=(4, 4, 2)) ** 12
+        every = [{q: Seen(*p[look, q].tolist()) for q in range(4)} for look in range(4)]
+        answers, looks = asked_of(every, lambda due, _: due)
+        shuffled, taken = asked_of(every, lambda due, _: [rng.choice(due)])
+        deepest, _ = asked_of(every, lambda due, depths: [max(due, key=depths.get)])
+        assert shuffled == deepest == answers
+        fewer += taken != looks
+    assert fewer
+
+
 def test_what_a_look_does_not_see_stays_open():
     asked = PlannedQuestions(FOUR, 2)
     asked.look(4, {0: Seen(1e-6)})
