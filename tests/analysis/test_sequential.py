@@ -98,7 +98,7 @@ def test_in_whatever_order_questions_come_to_their_looks_the_answers_are_the_sam
                 seen[depths[q]][q] = every[depths[q]][q]
 
     for _ in range(150):
-        p = rng.uniform(size=(4, 4, 2)) ** 12
+        p = rng.uniform(size=(4, 4, 2)) ** 7
         every = [{q: Seen(*p[look, q].tolist()) for q in range(4)} for look in range(4)]
         answers, looks = asked_of(every, lambda due, _: due)
         shuffled, taken = asked_of(every, lambda due, _: [rng.choice(due)])
