@@ -31,6 +31,7 @@ __all__ = [
     "align",
     "compare",
     "confirmed",
+    "curves",
     "evaluate",
     "nearest_neighbors",
     "plan",
@@ -40,7 +41,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from raxalign.api import Finished, align, compare, evaluate, results, run, word_pairs
+    from raxalign.api import Finished, align, compare, curves, evaluate, results, run, word_pairs
     from raxalign.corpora.base import Corpus
     from raxalign.encoders.base import Encoder, EncoderKind
     from raxalign.encoders.models.aligned import AlignedEncoder
@@ -59,7 +60,8 @@ if TYPE_CHECKING:
 
 _PLACES = {
     **dict.fromkeys(
-        ("Finished", "align", "compare", "evaluate", "results", "run", "word_pairs"), "raxalign.api"
+        ("Finished", "align", "compare", "curves", "evaluate", "results", "run", "word_pairs"),
+        "raxalign.api",
     ),
     "AlignedEncoder": "raxalign.encoders.models.aligned",
     "Corpus": "raxalign.corpora.base",

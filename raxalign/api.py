@@ -22,7 +22,9 @@ from raxalign.single.evaluate import EvaluateRequest
 from raxalign.single.place import storage_of
 from raxalign.values.claims import JudgedClaim
 from raxalign.values.comparisons import comparisons
+from raxalign.values.curves import SizeCurves
 from raxalign.values.results import rows
+from raxalign.values.scoreboard import Scoreboard
 
 Grid = Opened | Path | str | Mapping[str, Any]
 """What `plan` returned, or what it takes: a grid file, or a mapping with the content of one."""
@@ -151,6 +153,36 @@ def compare(grid: Grid, baseline: str | None = None, equivalence: float | None =
     )
     shown = ComparisonTables(compared, plan).rows()
     return with_options(as_table(shown, ComparisonTables.FIELDS), shown, plan)
+
+
+def curves(grid: Grid, task: str | None = None) -> SizeCurves:
+    """Fit curves over the number of sentence pairs, as the report does: one for each method with
+    three sizes or more, of the mean over languages, with values as `results` has them.
+
+    Of what it returns, ``shown`` are the methods whose values lie on their curves,
+    ``curves.at(method, size)`` is the value at any size with its 95 % confidence interval,
+    ``worths(other)`` yields each method, its largest size, and the pairs of another method that
+    this is worth, ``crossings()`` where two curves cross, ``ahead(method)`` four times the largest
+    size with the value there, and ``following`` is the size that continues the row.
+
+    Args:
+        grid: what `plan` returned, or a grid file.
+        task: a task by its name in the grid (default: the first one with curves).
+
+    Raises:
+        RaxalignError: no method has enough sizes with results, or training runs of each.
+    """
+    opened = _current(grid)
+    plan, ledger = opened.plan, opened.storage.ledger
+    results = Scoreboard.of(rows(plan, ledger), plan, ledger)
+    tables = (table for table in results.leading_tables() if task in (None, table[0]))
+    fitted = (SizeCurves.of(results, ledger, table) for table in tables)
+    found = next(filter(None, fitted), None)
+    if found is None:
+        about = plan.name if task is None else f"{plan.name}, {task}"
+        told = "results of a method with three sizes in `sentences`, and two seeds where it trains"
+        raise RaxalignError(f"{about}: there are no curves, which take {told}")
+    return found
 
 
 def word_pairs(

@@ -108,6 +108,24 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
     return Tables(opened, rx.results(opened, split="all"), rx.compare(opened))
 
 
+def test_curves_are_those_of_the_report_and_a_grid_with_fewer_sizes_has_none(
+    tables: Tables, tmp_path: Path
+) -> None:
+    sizes = {"languages": "{together: [de]}", "sentences": "[100, 200, 800]", "more": ""}
+    opened, _ = made_up(tmp_path, **sizes)
+    found = rx.curves(opened, "xnli")
+    assert found.table == ("xnli", "accuracy", "test")
+    assert found.following == 3200
+    assert found.ahead("rotation")[0] == 3200
+    for method, size, pairs in found.worths("rotation"):
+        value = found.curves.at(method, size).value
+        assert found.curves.at("rotation", pairs.value).value == pytest.approx(value, abs=1e-3)
+    assert rx.curves(opened).table[0] == "retrieval"
+    for task in (None, "xnli"):
+        with pytest.raises(rx.RaxalignError, match="there are no curves, which take results of"):
+            rx.curves(tables.opened, task)
+
+
 def test_results_are_those_of_the_test_set_unless_others_are_asked_for(tables: Tables) -> None:
     opened, every, _ = tables
     both = [row["split"] for row in every.to_pylist()]

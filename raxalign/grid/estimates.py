@@ -181,7 +181,7 @@ class Forecast:
         return f"time, {bound}: {roughly(self.total)} of worker time{hours}{wall} ({basis}){rest}"
 
 
-_BUDGET = re.compile(r"([0-9]*\.?[0-9]+) *(?:(gpu|core)[ -])?hours?", re.IGNORECASE)
+_BUDGET = re.compile(r"([0-9]*\.?[0-9]+) *(?:(gpu|core)[ -]?)?hours?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -234,9 +234,10 @@ class Budget:
         found = Forecast.of(plan, self._took, left)
         return self.hours(plan, {**found.unknown, **found.seconds})
 
-    def told(self, hours: float) -> str:
-        """Return hours in words: ``3.1 GPU-hours``."""
-        return f"{hours:{'.0f' if hours >= 10 else '.2g'}} {self.unit}"
+    def told(self, *hours: float) -> str:
+        """Return hours in words: ``3.1 GPU-hours``, ``3.1 of 40 GPU-hours``."""
+        shown = (f"{amount:{'.0f' if amount >= 10 else '.2g'}}" for amount in hours)
+        return f"{' of '.join(shown)} {self.unit}"
 
     @staticmethod
     def first(looks: Mapping[str, tuple[float, float]]) -> str:

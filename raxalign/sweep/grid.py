@@ -265,7 +265,7 @@ def _look_within(opened: Opened, stop: Stop, budget: Budget) -> Ended:
         at = f"{look.claim} is open after look {look.after} of {len(stop.looks)}; its next look"
         hours = budget.told(budget.estimate(plan, storage, look.trials))
         to_stderr(f"{at if look.claim else 'the first look'} would take about {hours}")
-    to_stderr(f"{budget.told(spent)} of {budget.told(budget.amount)} are spent")
+    to_stderr(f"budget: {budget.told(spent, budget.amount)} are spent")
     to_stderr(opened.looks()[0])
     run = [t for t in plan.trials if t.key in ended.failed or there >= set(t.evaluations.values())]
     cached, plan = len(run) - ended.done - len(ended.failed), plan.only(iter(run))

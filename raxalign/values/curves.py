@@ -141,10 +141,15 @@ class SizeCurves:
         found = cls.of(results, ledger, tables[0]) if tables else None
         return "" if found is None else found.told_next(results.unit(*found.table[:2]))
 
+    @property
+    def following(self) -> int:
+        """The size that continues the row, at most `AHEAD` times the largest one."""
+        *_, before, last = sorted({size for sizes in self.sizes.values() for size in sizes})
+        return int(float(f"{min(max(last / before, 2), self.AHEAD) * last:.2g}"))
+
     def told_next(self, unit: NumberFormat) -> str:
         """Say which size continues the row, and what the curves expect there."""
-        *_, before, last = sorted({size for sizes in self.sizes.values() for size in sizes})
-        size = int(float(f"{min(max(last / before, 2), self.AHEAD) * last:.2g}"))
+        size = self.following
         told = [f"{one} {self.told_at(unit, one, size)}" for one in self.shown[: self.NAMED]]
         task, metric, _ = self.table
         expected = f"next size: {size:,} in `sentences`; by the curves at {task} ({metric})"
@@ -159,8 +164,10 @@ class SizeCurves:
             if method != other and (found := self.curves.worth(method, size, other)) is not None:
                 yield method, size, found
 
-    def crossings(self, most: int) -> Iterator[Crossing]:
-        """Yield where curves of the first `most` methods cross, without those that never differ."""
+    def crossings(self, most: int | None = None) -> Iterator[Crossing]:
+        """Yield where curves of the first `most` methods, or of all, cross, without those that
+        never differ.
+        """
         first = [method for method in list(self.sizes)[:most] if method in self.shown]
         for pair in combinations(first, 2):
             found = self.curves.crossing(*pair)

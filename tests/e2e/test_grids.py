@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from raxalign.grid.estimates import Budget
+from raxalign.grid.load import open_grid
+from raxalign.values.claims import JudgedClaim
 from tests.e2e.runs import Site, undisturbed, without_ray
 from tests.families.catalogue import FAMILIES, build
 from tests.grids import write_grid
@@ -47,6 +50,34 @@ def test_additions_of_every_kind_run_under_ray_and_are_tracked(tmp_path, ray_hea
         assert text in page
 
 
+def test_a_grid_whose_budget_was_spent_has_with_a_larger_one_the_results_of_a_grid_without(
+    tmp_path, ray_head
+):
+    """What the first look took and a moment more pays for a trial of one of the two claims."""
+    more = "claims: [small > none in retrieval, large > none in retrieval]\n"
+    more += "stop: {at_most: 4, looks: [2, 3, 4]}\nrun: {concurrency: 1}\n"
+    methods = ("none: {}", *(f"{n}: {{kind: finetune, lambda: {x}}}" for n, x in SIZES.items()))
+    small = {"languages": "{together: [de, fr]}", "sentences": "100", "seeds": "", "size": 300}
+    grid = write_grid(tmp_path, methods=methods, more=more, **small)
+    whole = Site(grid, tmp_path / "storage", ray_head)
+    whole.run()
+    part = whole.copy(tmp_path / "part")
+    part.forget_trials(trial for trial in part.plan.trials if (trial.seed or 0) >= 2)
+    for path in part.storage.glob("looks/planned/*-[23].json"):
+        path.unlink()
+    opened = open_grid(grid, storage=part.root)
+    spent = Budget.of("1 hour", opened.run).spent(opened.plan, opened.storage)
+    told = part.run("--budget", f"{spent + 1e-6:.7f} hours").stderr
+    assert told.count("is open after look 1 of 3; its next look would take about 0.00") == 1
+    assert told.count("is open after look 2 of 3; its next look would take about 0.00") == 1
+    assert len(part.entries()) == len(whole.entries()) - 3
+    assert "no look is left" in part.run("--budget", "1 hour").stderr
+    assert part.results() == whole.results()
+    first, second = (open_grid(grid, storage=site.root) for site in (whole, part))
+    assert JudgedClaim.all_in(first) == JudgedClaim.all_in(second)
+
+
+SIZES = {"small": 1, "large": 10}
 ENCODERS = {
     "wordpiece": "mBERT",
     "unigram": "XLM-R",

@@ -4,11 +4,14 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from raxalign.encoders.models.folder import config_footprint, footprint_of
-from raxalign.grid.estimates import Forecast, Times, duration, roughly
+from raxalign.grid.estimates import Budget, Forecast, Times, duration, roughly
 from raxalign.grid.load import open_grid
 from raxalign.inspect.plans import Disk, PlanView, Stock
+from raxalign.options.run import RunConfig
 from raxalign.store.artifacts import Manifest
 from raxalign.store.storage import Tombstone
 from raxalign.values.retention import weights_of
@@ -58,6 +61,28 @@ def test_what_has_run_gives_the_time_of_its_own_kind_by_its_sentences(plan):
     found = Forecast.of(plan, {small: 3.0}, [large, *of(plan, "pairs")])
     assert found.seconds == {large: pytest.approx(6.0)}
     assert found.kinds == {"bitext": pytest.approx(6.0)}
+
+
+def test_hours_of_a_budget_are_those_of_workers_of_their_cores_or_of_their_gpus(plan):
+    """An hour of data holds no GPU, and one of training both workers with half a GPU each."""
+    data, encoder, trained = of(plan, "bitext")[0], of(plan, "encoder")[0], of(plan, "tuned")[0]
+    seconds = {data: 3600.0, encoder: 1800.0, trained: 7200.0}
+    run = RunConfig(workers=2, threads=3, gpus_per_worker=0.5)
+    for text, hours in (("7 hours", 5.5), ("1 core-hour", 16.5), (".5 gpu hours", 2.25)):
+        budget = Budget.of(text, run)
+        assert budget.hours(plan, seconds) == pytest.approx(hours)
+    assert (budget.amount, budget.told(2.25, 40)) == (0.5, "2.2 of 40 GPU-hours")
+    assert Budget.of("1 GPU-hour", RunConfig()).run.gpus_per_worker == 1
+
+
+@given(st.lists(st.tuples(st.floats(0, 99), st.floats(0, 99)), min_size=1), st.floats(0.1, 9))
+def test_the_look_that_comes_first_is_narrowing_most_per_hour(looks, other):
+    named = {str(number): look for number, look in enumerate(looks)}
+    width, hours = named[Budget.first(named)]
+    assert all(width * h >= w * hours * (1 - 1e-9) for w, h in looks if h and hours)
+    assert not hours or all(h for _, h in looks), "what takes no time waits for nothing"
+    scaled = Budget.first({name: (w, other * h) for name, (w, h) in named.items()})
+    assert named[scaled][0] * hours == pytest.approx(width * named[scaled][1])
 
 
 def test_before_anything_has_run_a_training_begins_before_a_fit(tmp_path):

@@ -8,6 +8,7 @@ from raxalign.grid.estimates import Times
 from raxalign.grid.plan import Plan
 from raxalign.sweep.cluster import Room
 from raxalign.sweep.events import Began
+from raxalign.sweep.grid import _Rationed
 from raxalign.sweep.job import Job, Outbox
 from raxalign.sweep.order import SweepJob, Whole
 from raxalign.sweep.running import Sweep, missing_stages
@@ -49,6 +50,20 @@ def test_nothing_starts_before_its_inputs_and_all_starts_in_the_end(plan, job, h
     assert {trial.key for trial in plan.trials} <= ended
     assert (sweep.counts.done, sweep.counts.failed) == (2, {})
     assert [error for _, error in heard.stages] == [None] * (len(ended) - 2)
+
+
+@pytest.mark.parametrize(
+    ("at_once", "lasting", "done"),
+    [(None, [True], 2), (None, [False], 0), (1, [True, False], 1), (1, [True, True], 2)],
+)
+def test_no_trial_begins_once_its_budget_is_spent(plan, job, heard, at_once, lasting, done):
+    """That is asked before the first trials, and whenever one has ended."""
+    answers = iter(lasting)
+    sweep = sweep_of(_Rationed(plan, lambda: next(answers), at_once), job, heard, cpus=4.0)
+    while (config := sweep.take()) is not None:
+        sweep.ended(config, {})
+    assert sweep.over
+    assert (sweep.counts.done, list(answers)) == (done, [])
 
 
 def test_a_pruned_trial_ends_without_a_result_or_a_failure(plan, job, heard):

@@ -2,6 +2,7 @@
 
 import json
 import zipfile
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -9,10 +10,12 @@ import pytest
 from raxalign import api
 from raxalign.errors import GridError, RaxalignError, StorageError
 from raxalign.grid.claims import PlannedLook
+from raxalign.grid.estimates import Budget
 from raxalign.grid.load import open_grid
 from raxalign.grid.lock import Lock
 from raxalign.inspect.bundle import pack
 from raxalign.inspect.status import Status
+from raxalign.store.sealed import seal
 from raxalign.sweep.grid import run_whole
 from raxalign.tracking.recorder import Recorder
 from raxalign.tracking.runs import PlanRuns
@@ -134,6 +137,66 @@ def test_a_look_keeps_its_verdicts_for_what_knows_the_storage_alone(first, tmp_p
     assert told.tags == {"claims": found[0][0]}
 
 
+def looked(opened, claim):
+    """The grid after the next look at a claim, the trials of which have run and no others."""
+    (look,) = (one for one in JudgedClaim.next_looks(opened, opened.grid.stop) if one[0] == claim)
+    run(replace(opened, plan=opened.plan.only(iter(look.trials))))
+    assert JudgedClaim.next_look(opened, claim)
+    return opened.again()
+
+
+def test_claims_that_come_to_their_looks_one_by_one_get_the_verdicts_of_all_at_once(
+    first, tmp_path
+):
+    other = open_grid(first.grid.path, storage=str(tmp_path / "other"))
+    together = says(after(run(other), 3))
+    assert JudgedClaim.next_look(first)
+    opened = looked(first.again(), LARGE)
+    wanted = {key for trial in opened.plan.trials for key in trial.evaluations.values()}
+    assert len(wanted - opened.storage.ledger.keys()) == 2, "rotation with two more seeds, on xnli"
+    told = f"look 2 of 3 taken, at 5 seeds; 18 of at most 36 trials; open: {EQUAL} (after look 1)"
+    assert told in state(opened)
+    assert JudgedClaim.next_look(opened, LARGE) is None, "it is answered"
+    assert JudgedClaim.next_look(opened, EQUAL) == "", "two trials have not run"
+    (look,) = JudgedClaim.next_looks(opened, opened.grid.stop)
+    assert (look.claim, look.after, len(look.trials)) == (EQUAL, 1, 10)
+    opened = looked(looked(opened, EQUAL), EQUAL)
+    assert says(opened) == together
+    assert JudgedClaim.next_looks(opened, opened.grid.stop) == []
+    assert seeds(opened) == {"none": 9, "rotation False": 3, "rotation True": 9, "finetune": 5}
+
+
+def test_a_claim_that_another_ones_look_answers_takes_no_more_seeds(first):
+    """The p-values of 5 of 9 seeds, which count about eight and a half times as large over all
+    looks, are .05 / 3 and .05 / 3000: only without the second claim is the first answered.
+    """
+    assert JudgedClaim.next_look(first)
+    opened, (name,) = first.again(), records(first)
+    stop, place = opened.grid.stop, opened.grid.stop.place(opened.plan.trials, opened.grid.claims)
+    ((_, look),) = stop.taken(opened.plan.trials, opened.grid.claims, opened.storage)
+    level = stop.planned.level(2)
+    for claim, p, answered in ((LARGE, 0.7 * level, 0), (EQUAL, 1e-9, 2)):
+        seen = {test: (p, None, True) for test in look.seen if test.startswith(claim)}
+        found = replace(look, seen=seen, cells=look.verdicts[claim][1], claim=claim)
+        opened.storage.files.create(place(2, claim), seal(asdict(found)))
+        opened = opened.again()
+        taken = stop.taken(opened.plan.trials, opened.grid.claims, opened.storage)
+        assert len(stop.questions(taken)[1].answers) == answered
+        assert (seeds(opened)["finetune"] == 9) == (not answered)
+    assert name in records(first)
+
+
+def test_a_budget_that_is_spent_takes_the_looks_that_cost_nothing(first, monkeypatch, capsys):
+    monkeypatch.setattr(Recorder, "sync", lambda *_: None)
+    budget = Budget.of("0.001 hours", first.run)
+    ended = run_whole(first, first.plan, (), budget)
+    told = capsys.readouterr().err
+    assert (ended.done, ended.cached, len(records(first))) == (0, 12, 1)
+    for claim in (LARGE, EQUAL):
+        assert f"{claim} is open after look 1 of 3; its next look would take about 0." in told
+    assert "budget: 0.01 of 0.001 hours are spent" in told, "18 evaluations of 2 s"
+
+
 def test_before_the_first_look_nothing_is_said(first):
     assert says(first) == dict.fromkeys((LARGE, EQUAL), "not run (the first look is at 3 seeds)")
 
@@ -209,6 +272,27 @@ def test_a_bundle_says_what_the_grid_says(first, tmp_path):
         (page,) = (name for name in archive.namelist() if name.endswith("report.md"))
         text = archive.read(page).decode()
     assert "held (look 2 of 3, 5 of 9 seeds): finetune" in text
+
+
+@pytest.mark.parametrize(
+    ("budget", "run", "told"),
+    [
+        ("GPU-hours", {}, "'GPU-hours': is not an amount; write for example `40 GPU-hours`"),
+        ("40 days", {}, "'40 days': is not an amount; write for example"),
+        ("0 hours", {}, "'0 hours': is not an amount; write for example"),
+        ("1 GPU-hour", {"gpus_per_worker": 0}, "no GPU .*: 0.; write core-hours or hours"),
+    ],
+)
+def test_a_budget_that_is_none_is_refused(first, budget, run, told):
+    opened = replace(first, run=first.run.model_copy(update=run))
+    with pytest.raises(RaxalignError, match=f"^--budget {told}" if "'" in told else told):
+        api.run(opened, budget=budget)
+
+
+def test_a_budget_is_of_a_grid_with_looks(tmp_path):
+    opened = open_grid(write_grid(tmp_path), storage=str(tmp_path / "storage"))
+    with pytest.raises(RaxalignError, match="--budget is spent on looks at claims"):
+        api.run(opened, budget="1 hours")
 
 
 def test_a_part_of_a_grid_with_looks_is_refused(first):
