@@ -55,7 +55,7 @@ def test_a_grid_whose_budget_was_spent_has_with_a_larger_one_the_results_of_a_gr
 ):
     """What the first look took and a moment more pays for a trial of one of the two claims."""
     more = "claims: [small > none in retrieval, large > none in retrieval]\n"
-    more += "stop: {at_most: 4, looks: [2, 3, 4]}\nrun: {concurrency: 1}\n"
+    more += "stop: {at_most: 3, looks: [2, 3]}\nrun: {concurrency: 1}\n"
     methods = ("none: {}", *(f"{n}: {{kind: finetune, lambda: {x}}}" for n, x in SIZES.items()))
     small = {"languages": "{together: [de, fr]}", "sentences": "100", "seeds": "", "size": 300}
     grid = write_grid(tmp_path, methods=methods, more=more, **small)
@@ -63,18 +63,17 @@ def test_a_grid_whose_budget_was_spent_has_with_a_larger_one_the_results_of_a_gr
     whole.run()
     part = whole.copy(tmp_path / "part")
     part.forget_trials(trial for trial in part.plan.trials if (trial.seed or 0) >= 2)
-    for path in part.storage.glob("looks/planned/*-[23].json"):
-        path.unlink()
+    (second,) = part.storage.glob("looks/planned/*-2.json")
+    second.unlink()
     opened = open_grid(grid, storage=part.root)
     spent = Budget.of("1 hour", opened.run).spent(opened.plan, opened.storage)
     told = part.run("--budget", f"{spent + 1e-6:.7f} hours").stderr
-    assert told.count("is open after look 1 of 3; its next look would take about 0.00") == 1
-    assert told.count("is open after look 2 of 3; its next look would take about 0.00") == 1
-    assert len(part.entries()) == len(whole.entries()) - 3
+    assert told.count("is open after look 1 of 2; its next look would take about 0.00") == 1
+    assert len(part.entries()) == len(whole.entries()) - 1
     assert "no look is left" in part.run("--budget", "1 hour").stderr
     assert part.results() == whole.results()
-    first, second = (open_grid(grid, storage=site.root) for site in (whole, part))
-    assert JudgedClaim.all_in(first) == JudgedClaim.all_in(second)
+    first, again = (open_grid(grid, storage=site.root) for site in (whole, part))
+    assert JudgedClaim.all_in(first) == JudgedClaim.all_in(again)
 
 
 SIZES = {"small": 1, "large": 10}
