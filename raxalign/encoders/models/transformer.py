@@ -29,6 +29,7 @@ from raxalign.options.run import BasePrecision, Precision
 from raxalign.train.devices import arithmetic, forward_as, on_device
 
 if TYPE_CHECKING:
+    from raxalign.encoders.models.kept_states import KeptStates
     from raxalign.encoders.models.rows import Packed, Rows, RowSource
 
 _LOCAL = ("local_attention", "sliding_window", "attention_window", "block_size", "axial_pos_shape")
@@ -78,6 +79,8 @@ class TransformerEncoder(Encoder):
         self.inputs = ModelInputs(model, tokenizer, every)
         self.max_positions = self.inputs.max_positions
         self.trailing = 0 if self.inputs.is_decoder else len(own.after_single)
+        self.kept: KeptStates | None = None
+        """Where the states of this very model are kept, whose weights nothing changes."""
         self.packs: bool | None = None
         """Whether several sentences may share a row; None until `can_pack` has probed it."""
 
@@ -217,6 +220,21 @@ class TransformerEncoder(Encoder):
             states[top] = output.last_hidden_state
         return tuple(map(self.widened, states[: top + 1]))
 
+    def read(
+        self, batch: Batch, layers: Sequence[int], edits: Mapping[int, Edit] | None = None
+    ) -> list[torch.Tensor]:
+        """Return the hidden states (B, T, H) of some layers as `hidden` does, without gradient and
+        dropout. Those of fixed weights are read once (`kept`).
+        """
+        kept = self.kept if not edits and self.kept and self.kept.model is self.model else None
+        if kept is not None and (found := kept.recall(batch, layers)) is not None:
+            return found
+        with torch.no_grad(), evaluating(self.model):
+            hidden = self.hidden(batch, edits=edits, upto=max(layers))
+        if kept is not None:
+            kept.keep(batch, {layer: hidden[layer] for layer in layers})
+        return [hidden[layer] for layer in layers]
+
     def run(self, inputs: Mapping[str, Any]) -> Any:
         """Return what the base model makes of its inputs, within a block of `arithmetic`. Compiled
         blocks round weights inside their graphs.
@@ -304,14 +322,12 @@ class TransformerEncoder(Encoder):
         pooling: Pooling,
         edits: Mapping[int, Edit] | None,
     ) -> WordVectors:
-        with torch.no_grad(), evaluating(self.model):
-            words = (batch.words_BT.numpy(), batch.lasts_BT.numpy())
-            spans = Spans.of_words(*words, counts, pooling)
-            states = self.hidden(batch.on(self.device), edits=edits, upto=max(layers))
-            vectors_NLH = spans.pool([states[layer] for layer in layers])
-            self.refuse_infinite(vectors_NLH, batch.languages[0])
-            present_N = spans.present(self.device)
-            return WordVectors(vectors_NLH, [0, *np.cumsum(counts).tolist()], present_N)
+        words = (batch.words_BT.numpy(), batch.lasts_BT.numpy())
+        spans = Spans.of_words(*words, counts, pooling)
+        vectors_NLH = spans.pool(self.read(batch.on(self.device), layers, edits))
+        self.refuse_infinite(vectors_NLH, batch.languages[0])
+        present_N = spans.present(self.device)
+        return WordVectors(vectors_NLH, [0, *np.cumsum(counts).tolist()], present_N)
 
 
 @contextmanager
