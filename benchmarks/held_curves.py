@@ -2,8 +2,8 @@
 
 usage: python -m benchmarks.held_curves GRID STORAGE [UPTO]
 
-For each task, method and language a curve is fitted to the sizes up to UPTO (a quarter of the largest
-one by default), and its value at the largest size is compared with the one that was measured. A
+For each task, method and language a curve is fitted to the sizes up to UPTO (a quarter of the
+largest one by default), and its value at the largest size is compared with the measured one. A
 method with the same value at all sizes is left out, and so is one whose curve does not describe its
 values up to UPTO, which is counted. Budget: at least 90 % of the 95 % intervals hold the measured
 value.

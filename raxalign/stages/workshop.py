@@ -21,7 +21,6 @@ from raxalign.caveats import Caveats
 from raxalign.corpora.text.words import ESCAPES
 from raxalign.encoders.base import Encoder, EncoderInputs
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.kept_states import KeptStates
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError, LeaseLost, RaxalignError, StorageError, TransientError
 from raxalign.grid.plan import Plan
@@ -255,8 +254,8 @@ class Workshop:
         task that leaves them alone: one from outside may change them, whatever it declares.
         """
         if type(encoder) is TransformerEncoder:
-            top, own = self.storage.local / "states", not _is_from_outside(reader)
-            encoder.kept = KeptStates.of(encoder, key, top) if own else None
+            own = not _is_from_outside(reader)
+            encoder.keep_states(self.storage.local / "states" if own else None, key)
 
     def _ensure(self, stage: Stage) -> Path:
         """Do what `ensure` does, or raise `LeaseLost`."""

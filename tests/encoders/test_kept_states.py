@@ -29,7 +29,7 @@ def passes(model):
 @pytest.fixture
 def keeping(encoder, tmp_path):
     """An encoder whose states are kept."""
-    encoder.kept = KeptStates.of(encoder, "a" * 64, tmp_path / "states")
+    encoder.keep_states(tmp_path / "states", "a" * 64)
     return encoder
 
 
@@ -101,7 +101,7 @@ def test_a_damaged_file_is_read_anew(keeping, tmp_path, change):
 def test_a_folder_that_cannot_be_written_changes_nothing_but_time(encoder, tmp_path):
     (tmp_path / "states").write_text("a file where a folder should be")
     before = words(encoder)
-    encoder.kept = KeptStates.of(encoder, "a" * 64, tmp_path / "states")
+    encoder.keep_states(tmp_path / "states", "a" * 64)
     assert torch.equal(before, words(encoder))
 
 
@@ -122,9 +122,8 @@ def test_what_is_in_use_stays_and_what_nothing_used_gives_way(keeping, tmp_path,
 
 def test_states_are_kept_apart_by_weights_by_precision_and_by_threads(encoder, tmp_path):
     def folder(key="a" * 64):
-        found = KeptStates.of(encoder, key, tmp_path)
-        assert found is not None
-        return found.folder
+        encoder.keep_states(tmp_path, key)
+        return encoder.kept.folder
 
     one = folder()
     assert folder("b" * 64) != one
@@ -140,4 +139,5 @@ def test_states_are_kept_apart_by_weights_by_precision_and_by_threads(encoder, t
 
 def test_a_gpu_reads_by_itself(encoder, tmp_path):
     encoder.device = "cuda:0"
-    assert KeptStates.of(encoder, "a" * 64, tmp_path) is None
+    encoder.keep_states(tmp_path, "a" * 64)
+    assert encoder.kept is None

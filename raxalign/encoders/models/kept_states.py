@@ -16,10 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from raxalign.lazy import np, torch
 from raxalign.store.alive import PREFIX, temporary_name
-from raxalign.store.key import digest
 
 if TYPE_CHECKING:
-    from raxalign.encoders.models.transformer import TransformerEncoder
     from raxalign.encoders.models.vectors import Batch
 
 _SHA = hashlib.sha256().digest_size  # bytes of a file before its states
@@ -28,8 +26,9 @@ _DIGITS = 32  # of a digest that is a name
 
 @dataclass(frozen=True)
 class KeptStates:
-    """The states of one `model` in a `folder`, one file per batch and layer, named after all that
-    they depend on, and with its SHA-256: what is damaged is computed again.
+    """The states of one `model` in a `folder` of its own next to those of others, one file per
+    batch and layer, named after what was read, and with its SHA-256: what is damaged is computed
+    again.
 
     It is a help and never a need: what cannot be written is not kept. All together take at most
     `LIMIT` bytes, and a tenth of what the disk has for them. Where that is full, files that nothing
@@ -42,19 +41,6 @@ class KeptStates:
 
     folder: Path
     model: Any
-
-    @classmethod
-    def of(cls, encoder: TransformerEncoder, key: str, top: Path) -> KeptStates | None:
-        """Return the states of an encoder whose weights are those of the stage `key`, below the
-        folder `top` of all encoders; None on a GPU, which computes them as fast as a disk gives
-        them, and where blocks are compiled.
-        """
-        if str(encoder.device) != "cpu" or encoder.compiled:
-            return None
-        # one thread adds up in another order than two
-        how = [encoder.precision, encoder.base_precision, torch.get_num_threads()]
-        name = digest([key, *how, str(torch.__version__), torch.backends.cpu.get_cpu_capability()])
-        return cls(top / name[:_DIGITS], encoder.model)
 
     def recall(self, batch: Batch, layers: Sequence[int]) -> list[torch.Tensor] | None:
         """Return the states (B, T, H) of a batch after some layers; None unless all are there."""

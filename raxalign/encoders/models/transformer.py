@@ -20,16 +20,17 @@ from raxalign.caveats import Caveats
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.blocks import Blocks, Edit
 from raxalign.encoders.models.hub import encoder_place
+from raxalign.encoders.models.kept_states import KeptStates
 from raxalign.encoders.models.loading import ModelInputs, load_model, save_model
 from raxalign.encoders.models.sentence_config import SentenceConfig, files_of
 from raxalign.encoders.models.vectors import Batch, Pooling, Spans, WordVectors
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
 from raxalign.options.run import BasePrecision, Precision
+from raxalign.store.key import digest
 from raxalign.train.devices import arithmetic, forward_as, on_device
 
 if TYPE_CHECKING:
-    from raxalign.encoders.models.kept_states import KeptStates
     from raxalign.encoders.models.rows import Packed, Rows, RowSource
 
 _LOCAL = ("local_attention", "sliding_window", "attention_window", "block_size", "axial_pos_shape")
@@ -235,6 +236,19 @@ class TransformerEncoder(Encoder):
             kept.keep(batch, {layer: hidden[layer] for layer in layers})
         return [hidden[layer] for layer in layers]
 
+    def keep_states(self, top: Path | None, key: str) -> None:
+        """Let `read` keep states below the folder `top` (None: it does not), where `key` names the
+        weights, which nothing changes from now on. A GPU computes them as fast as a disk gives
+        them, and keeps none; nor do compiled blocks.
+        """
+        if top is None or str(self.device) != "cpu" or self.compiled:
+            self.kept = None
+            return
+        # one thread adds up in another order than two
+        how = [self.precision, self.base_precision, torch.get_num_threads()]
+        how += [str(torch.__version__), torch.backends.cpu.get_cpu_capability()]
+        self.kept = KeptStates(top / digest([key, *how]), self.model)
+
     def run(self, inputs: Mapping[str, Any]) -> Any:
         """Return what the base model makes of its inputs, within a block of `arithmetic`. Compiled
         blocks round weights inside their graphs.
@@ -253,12 +267,15 @@ class TransformerEncoder(Encoder):
 
     def lay_out(self, parts: Sequence[Rows], width: int | None = None) -> Packed:
         """Return all rows of several parts as they are read, at about `width` pieces per row (None:
-        `WIDTH` where they are kept apart; 0: one per row). The device has no part in it.
+        those of `Packed.of` where they are kept apart; 0: one per row). The device has no part in
+        it.
         """
-        from raxalign.encoders.models.rows import WIDTH, Packed
+        from raxalign.encoders.models.rows import Packed
 
-        width = (WIDTH if self.can_pack() else 0) if width is None else width
-        return Packed.of(parts, int(self.tokenizer.pad_token_id or 0), width)
+        filler = int(self.tokenizer.pad_token_id or 0)
+        if width is None and self.can_pack():
+            return Packed.of(parts, filler)
+        return Packed.of(parts, filler, width or 0)
 
     def states(self, packed: Packed, layers: tuple[int, ...]) -> list[torch.Tensor]:
         """Return the states of some layers, (B * T, H) each, by `starts_S`. Gradient flows."""
