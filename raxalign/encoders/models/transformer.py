@@ -245,9 +245,9 @@ class TransformerEncoder(Encoder):
             self.kept = None
             return
         # one thread adds up in another order than two
-        how = [self.precision, self.base_precision, torch.get_num_threads()]
-        how += [str(torch.__version__), torch.backends.cpu.get_cpu_capability()]
-        self.kept = KeptStates(top / digest([key, *how]), self.model)
+        by = [str(torch.__version__), torch.backends.cpu.get_cpu_capability()]
+        name = digest([key, self.precision, self.base_precision, torch.get_num_threads(), *by])
+        self.kept = KeptStates(top / name, self.model)
 
     def run(self, inputs: Mapping[str, Any]) -> Any:
         """Return what the base model makes of its inputs, within a block of `arithmetic`. Compiled
