@@ -67,9 +67,7 @@ def run(
         only: a part of the trials, ``method=finetune`` (several conditions: comma-separated).
         shard: ``i/n``, part i of n equal ones, which n processes on one storage make together.
         limit: the largest number of trials to run.
-        budget: for a grid with `stop`, ``40 GPU-hours``, ``100 core-hours`` or ``6 hours`` of
-            worker time: what its results may take in all runs together. Once they have, no trial
-            begins. The next look goes to the claim that it may decide most per hour.
+        budget: the hours that the results of a grid with `stop` may take, ``40 GPU-hours``.
         tell: receives notes and warnings, one text each (default: they go to stderr).
 
     Raises:
@@ -81,11 +79,7 @@ def run(
     if opened.grid.stop is not None and (only or shard or limit):
         told = "a grid with `stop` runs the trials that its looks ask for, all of them"
         raise RaxalignError(f"--only, --shard, --limit: {told}")
-    if budget is not None and opened.grid.stop is None:
-        told = "is spent on looks at claims, and this grid has no `stop`: add it, or leave this out"
-        raise RaxalignError(f"--budget {told}")
-    limits = None if budget is None else Budget.of(budget, opened.run)
-    opened = opened if limits is None else replace(opened, run=limits.run)
+    opened, within = (opened, None) if budget is None else _with_budget(opened, budget)
     opened = opened.resolved(opened.storage.local / "downloads")
     JudgedClaim.lock(opened)
     plan, studies = choose(opened.plan, only=only, shard=shard, limit=limit)
@@ -94,7 +88,7 @@ def run(
         return Finished(plan, 0, 0, {})
     for remark in plan.remarks():
         tell(f"note: {remark}")
-    ended = run_whole(opened, plan, studies, limits)
+    ended = run_whole(opened, plan, studies, within)
     for message in ended.messages:
         tell(f"warning: {message}")
     return Finished(ended.plan, ended.done, ended.cached, ended.failed)
@@ -346,6 +340,15 @@ def _current(grid: Grid) -> Opened:
     if not isinstance(grid, Opened):
         return open_grid(grid)
     return grid.again() if grid.plan.unresolved or grid.plan.studies else grid
+
+
+def _with_budget(opened: Opened, text: str) -> tuple[Opened, Budget]:
+    """Return a grid with `stop` as it runs under a budget. Raises `RaxalignError` for others."""
+    if opened.grid.stop is None:
+        told = "is spent on looks at claims, and this grid has no `stop`: add it, or leave this out"
+        raise RaxalignError(f"--budget {told}")
+    budget = Budget.of(text, opened.run)
+    return replace(opened, run=budget.run), budget
 
 
 def _texts(options: Options | None) -> tuple[str, ...]:
