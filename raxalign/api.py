@@ -335,11 +335,12 @@ def evaluate(
 
 def _current(grid: Grid) -> Opened:
     """The grid with what a run has looked up since it was opened (keys of unresolved data are
-    provisional), and with what its searches have suggested.
+    provisional), with what its searches have suggested, and with the trials of its looks.
     """
     if not isinstance(grid, Opened):
         return open_grid(grid)
-    return grid.again() if grid.plan.unresolved or grid.plan.studies else grid
+    grows = grid.plan.studies or grid.grid.stop is not None
+    return grid.again() if grid.plan.unresolved or grows else grid
 
 
 def _with_budget(opened: Opened, text: str) -> tuple[Opened, Budget]:

@@ -69,7 +69,8 @@ def grid(
     if update_lock:
         opened = _updated(opened)
     finished = run(opened, only=only, shard=shard, limit=limit, budget=budget, tell=tell)
-    _tell_answer(opened.again() if opened.plan.studies else opened)  # with what was suggested
+    # with what was suggested, and with the trials of looks
+    _tell_answer(opened.again() if opened.plan.studies or opened.grid.stop else opened)
     _tell_end(finished, file, storage)
     if confirm is not None:
         fresh = with_confirmed(opened.again(), confirm)

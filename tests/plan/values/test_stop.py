@@ -164,6 +164,7 @@ def test_claims_that_come_to_their_looks_one_by_one_get_the_verdicts_of_all_at_o
     assert says(opened) == together
     assert JudgedClaim.next_looks(opened, opened.grid.stop) == []
     assert seeds(opened) == {"none": 9, "rotation False": 3, "rotation True": 9, "finetune": 5}
+    assert max(api.results(first)["seed"].to_pylist()) == 8, "an opened grid has what came since"
 
 
 def test_a_claim_that_another_ones_look_answers_takes_no_more_seeds(first):
