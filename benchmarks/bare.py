@@ -9,11 +9,11 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from raxalign.encoders.models.rows import WIDTH, Packed, Rows
+from raxalign.encoders.models.rows import Packed, Rows
 from raxalign.encoders.models.transformer import TransformerEncoder
 
 
-def packed(encoder: TransformerEncoder, parts: Sequence[Rows], width: int = WIDTH) -> Packed:
+def packed(encoder: TransformerEncoder, parts: Sequence[Rows], width: int = 128) -> Packed:
     """Return the rows of several parts as rows of about `width` subword tokens, each of which holds
     several.
     """
