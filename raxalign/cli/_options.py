@@ -67,6 +67,10 @@ _ONE = (
     "A command takes one grid file: to see methods, tasks or encoders in one table, write them into"
     " one file on the same storage; what has run is not run again"
 )
+_NONE = (
+    "This command takes no grid file: `raxalign plan FILE --detect POINTS` says what comparisons of"
+    " a grid can detect, and `raxalign results FILE` what it has measured"
+)
 Equivalence = Annotated[float | None, Option(min=0.0, metavar="D", help=_EQUIVALENCE)]
 
 
@@ -82,7 +86,7 @@ class _Named(TyperArgument):
 
 
 class OneGrid(TyperCommand):
-    """A command that says what to do instead where it is given a second grid file."""
+    """A command that says what to do instead where it is given a grid file too many."""
 
     def get_params(self, ctx: typer.Context) -> list[Any]:  # type: ignore[override]
         """Return its parameters."""
@@ -97,7 +101,9 @@ class OneGrid(TyperCommand):
         if left and not ctx.resilient_parsing:  # a shell that completes has not named an option yet
             told = f"Got unexpected extra argument(s) ({' '.join(map(printable, left))})"
             grids = any(Path(name).suffix in (".yaml", ".yml") for name in left)
-            ctx.fail(f"{told}. {_ONE}" if grids else told)
+            named = [own.name for own in self.params if isinstance(own, TyperArgument)]
+            told += f". {_ONE}" if grids and "file" in named else ""
+            ctx.fail(told if named or not grids else f"{told}. {_NONE}")
         return left
 
 
