@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from pathlib import Path
 from types import NoneType
@@ -227,7 +227,7 @@ def named_in(path: Path) -> dict[str, tuple[str, ...]]:
     sets = languages.get("sets") if isinstance(languages, Mapping) else None
     groups += sets.values() if isinstance(sets, Mapping) else []
     found = {
-        "task": _texts(grid.get("tasks")),
+        "task": tuple(_task_names(grid.get("tasks"), str(grid.get("pivot", "en")))),
         Axis.METHOD.value: _texts(methods),
         Axis.LANGUAGE: tuple(
             dict.fromkeys(lang for group in groups if group is not sets for lang in _texts(group))
@@ -242,6 +242,14 @@ def named_in(path: Path) -> dict[str, tuple[str, ...]]:
             if isinstance(values, list):
                 found[name] = tuple(dict.fromkeys([*found.get(name, ()), *_texts(values)]))
     return found
+
+
+def _task_names(tasks: Any, pivot: str) -> Iterator[str]:
+    """Yield the names of tasks as results have them: one per language of `train_on`."""
+    for name in _texts(tasks):
+        own = tasks[name] if isinstance(tasks, Mapping) else None
+        sources = _texts(own["train_on"]) if isinstance(own, Mapping) and "train_on" in own else ()
+        yield from (name,) if sources in ((), (pivot,)) else (f"{name}.{lang}" for lang in sources)
 
 
 def _texts(value: Any) -> tuple[str, ...]:
