@@ -268,6 +268,23 @@ def test_each_stage_is_made_once_and_a_finished_trial_evaluates_nothing_again(
     assert len(made) == len(stored)
 
 
+def test_text_is_read_once_by_untrained_weights_and_values_are_those_without_that(
+    finished, tmp_path
+):
+    workshop, _ = finished
+    (folder,) = (workshop.storage.local / "states").iterdir()  # of the encoder, not of `finetune`
+    there = {file.name for file in folder.iterdir()}
+    without = open_at(small_grid(tmp_path, "precision: fp32"))
+    without.storage.local.mkdir()
+    (without.storage.local / "states").write_text("a file where a folder should be")
+    for trial in workshop.plan.trials:
+        for old, new in zip(
+            workshop.run_trial(trial.key), without.run_trial(trial.key), strict=True
+        ):
+            assert old["scores"] == new["scores"]
+    assert {file.name for file in folder.iterdir()} == there
+
+
 def test_records_say_what_they_are_made_of_and_what_the_tokenizer_knew(finished):
     workshop, _ = finished
     trial = next(trial for trial in workshop.plan.trials if trial.method == "finetune")

@@ -28,6 +28,7 @@ _WHY = {
     "checkpoints": "their training runs are over, or no given grid has them",
     "locks": "no driver lives and no process holds them",
     "downloads": "nothing is left to run in the given grids; they can be fetched again",
+    "states": "encoders have read them from text, and read them again where they are needed",
     "cache": "copies of artifacts that no given grid needs",
     "tracked": "they mark other grids as copied to MLflow; `sync` writes them again",
     "temporaries": "their processes died before they were whole",
@@ -179,10 +180,14 @@ def _checkpoints(needed: Needed) -> Iterator[Waste]:
 
 
 def _copies(needed: Needed) -> Iterator[Waste]:
-    """What can be fetched or written again: downloads, copies of an object store's artifacts, and
-    markers of grids that were copied to a tracking store.
+    """What can be fetched or made again: downloads, states that encoders have read, copies of an
+    object store's artifacts, and markers of grids that were copied to a tracking store.
     """
     local = needed.storage.local
+    if needed.quiet:
+        yield from (
+            _local("states", path, path.name[:12]) for path in sorted(local.glob("states/*"))
+        )
     if needed.finished and needed.quiet:
         yield from (_local("downloads", path) for path in sorted(local.glob("downloads/*")))
     for path in sorted(local.glob("artifacts/*/*/*")) if needed.storage.is_remote else ():

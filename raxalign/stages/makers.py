@@ -273,6 +273,8 @@ def _make_aligned(shop: Workshop, stage: Stage, folder: Path) -> Mapping[str, An
         dev={lang: path / "dev" for lang, path in shop.inputs(stage, "dev").items()},
     )
     method = stage.plugin()
+    if not method.effect().weights:
+        shop.keep_states(encoder, stage.inputs["encoder"], method)
     if stage.task is not None:
         aligned = _align_with_task(shop, stage, encoder, inputs, folder)
     else:

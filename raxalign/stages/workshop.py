@@ -21,6 +21,7 @@ from raxalign.caveats import Caveats
 from raxalign.corpora.text.words import ESCAPES
 from raxalign.encoders.base import Encoder, EncoderInputs
 from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError, LeaseLost, RaxalignError, StorageError, TransientError
 from raxalign.grid.plan import Plan
 from raxalign.grid.stage import Stage
@@ -248,6 +249,14 @@ class Workshop:
             self._aligned[key] = found
         return self._aligned[key]
 
+    def keep_states(self, encoder: Encoder, key: str, reader: object) -> None:
+        """Let an encoder with the weights of the stage `key` read each text once, for a method or a
+        task that leaves them alone: one from outside may change them, whatever it declares.
+        """
+        if type(encoder) is TransformerEncoder:
+            own = not _is_from_outside(reader)
+            encoder.keep_states(self.storage.local / "states" if own else None, key)
+
     def _ensure(self, stage: Stage) -> Path:
         """Do what `ensure` does, or raise `LeaseLost`."""
         key, start, made = stage.key, time.monotonic(), list[Stage]()
@@ -396,7 +405,7 @@ class Workshop:
             with Caveats.collecting() as found:
                 given = (aligned, stage.languages, inputs, runtime, trained)
                 outcome: Outcome = plugin.evaluate(*given)
-        if inspect.getsourcefile(type(plugin)) in Catalog.outside():
+        if _is_from_outside(plugin):
             self._aligned.clear()  # it may have changed the encoder, which the next task reads
         _refuse_impossible(stage, outcome)
         record = {
@@ -429,6 +438,9 @@ class Workshop:
         was trained on, where that is not the pivot's and training read it without its transforms.
         """
         aligned, hub = self.aligned(stage.inputs["aligned"]), stage.params.get("hub")
+        if not aligned.weights_changed:
+            before = self.plan.stages[stage.inputs["aligned"]].inputs["encoder"]
+            self.keep_states(aligned.encoder, before, stage.plugin())
         start = self.plan.stages.get(stage.inputs.get("trained", ""))
         if hub is None or start is None or start.kind != "tuned" or "encoder" not in start.inputs:
             return aligned
@@ -536,6 +548,10 @@ def _sources(stage: Stage) -> Iterator[tuple[str, Source]]:
         plugin, pivot = stage.plugin(), stage.params["pivot"]
         for lang in stage.languages:
             yield from ((f"{n}/{lang}", s) for n, s in plugin.sources(lang, pivot).items())
+
+
+def _is_from_outside(plugin: object) -> bool:
+    return inspect.getsourcefile(type(plugin)) in Catalog.outside()
 
 
 def _keeps(held: Held | None) -> bool:

@@ -191,12 +191,27 @@ class AlignedEncoder:
         """Hidden states (B, T, H) of all layers, transformed by the language of each piece."""
         if not isinstance(self.encoder, TransformerEncoder):
             raise RaxalignError("only a transformer has hidden states; ask this encoder for words")
-        states = list(self.encoder.hidden(batch, edits=self.edits()))
+        states = dict(enumerate(self.encoder.hidden(batch, edits=self.edits())))
+        self._transform(states, batch)
+        return tuple(states.values())
+
+    def _transform(self, states: dict[int, torch.Tensor], batch: Batch) -> None:
+        """Apply the readouts to the states of a batch by their layers, those that there are."""
         for transform in self.active("readout"):
-            states[transform.layer] = _where_spoken(
-                transform, states[transform.layer], batch.langs_BT, batch.languages
-            )
-        return tuple(states)
+            if transform.layer in states:
+                states[transform.layer] = _where_spoken(
+                    transform, states[transform.layer], batch.langs_BT, batch.languages
+                )
+
+    def read(self, batch: Batch, layers: Sequence[int]) -> list[torch.Tensor]:
+        """Return what `hidden` gives for some layers, (B, T, H) each, without gradient and dropout.
+        Raises `RaxalignError` for an encoder that is not a transformer.
+        """
+        if not isinstance(self.encoder, TransformerEncoder):
+            raise RaxalignError("only a transformer has hidden states; ask this encoder for words")
+        states = dict(zip(layers, self.encoder.read(batch, layers, self.edits()), strict=True))
+        self._transform(states, batch)
+        return [states[layer] for layer in layers]
 
     def packed_hidden(self, packed: Packed) -> torch.Tensor:
         """Hidden states (F, H) of the last layer, in the order of the places of rows that were laid

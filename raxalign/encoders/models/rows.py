@@ -20,7 +20,7 @@ from raxalign.encoders.models.pieces import Pieces
 from raxalign.encoders.models.vectors import Batch
 from raxalign.lazy import np, torch
 
-WIDTH = 128
+_WIDTH = 128
 """Pieces per row, about, where sentences share rows."""
 
 
@@ -101,7 +101,7 @@ class Rows:
         parts: Any = (*map(torch.from_numpy, arrays), self.languages)
         return Batch(*parts)
 
-    def fitting_width(self, width: int = WIDTH) -> int:
+    def fitting_width(self, width: int = _WIDTH) -> int:
         """Return the width to give to `Packed.of` for rows that hold at most `width` pieces each,
         or as many as the longest one has, with hardly any padding.
 
@@ -141,7 +141,7 @@ class Packed:
     shared: bool
 
     @classmethod
-    def of(cls, parts: Sequence[Rows], pad: int, width: int = WIDTH) -> Packed:
+    def of(cls, parts: Sequence[Rows], pad: int, width: int = _WIDTH) -> Packed:
         """Return sentences (or pairs), the rows of several parts, in as few rows as hold them at
         about `width` pieces each (0: one row per sentence), filled up with the piece `pad`. The
         longest come first, each into the emptiest row, so that hardly any padding is left.

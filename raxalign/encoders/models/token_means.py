@@ -17,7 +17,7 @@ from raxalign.corpora.text.words import look_up_form
 from raxalign.encoders.models.blocks import Edit
 from raxalign.encoders.models.pieces import Pieces, token_batches
 from raxalign.encoders.models.rows import RowSource
-from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import WordVectors
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
@@ -83,19 +83,16 @@ def token_means(
     total_LH = torch.zeros(size, dtype=torch.float64, device=encoder.device)
     rows_read, tokens = 0, 0
     blocks = islice(text_blocks(encoder, text, lang, reading), reading.max_blocks)
-    with torch.no_grad(), evaluating(encoder.model):
-        while chunk := list(islice(blocks, _ROWS)):
-            rows = RowSource.of(encoder, [Pieces.of(chunk, lang)])
-            for chosen in token_batches(rows.lengths, encoder.batch_tokens):
-                batch = encoder.collate(rows, chosen)
-                states = encoder.hidden(batch, edits=edits, upto=max(layers))
-                kept_BT = batch.mask_BT == 1
-                counts_B = kept_BT.sum(dim=1)
-                for place, layer in enumerate(layers):
-                    states_BTH = states[layer].double()
-                    sums_BH = torch.einsum("bt,bth->bh", kept_BT.double(), states_BTH)
-                    total_LH[place] += (sums_BH / counts_B[:, None]).sum(dim=0)
-                rows_read, tokens = rows_read + len(chosen), tokens + int(counts_B.sum())
+    while chunk := list(islice(blocks, _ROWS)):
+        rows = RowSource.of(encoder, [Pieces.of(chunk, lang)])
+        for chosen in token_batches(rows.lengths, encoder.batch_tokens):
+            batch = encoder.collate(rows, chosen)
+            kept_BT = batch.mask_BT == 1
+            counts_B = kept_BT.sum(dim=1)
+            for place, states_BTH in enumerate(encoder.read(batch, layers, edits)):
+                sums_BH = torch.einsum("bt,bth->bh", kept_BT.double(), states_BTH.double())
+                total_LH[place] += (sums_BH / counts_B[:, None]).sum(dim=0)
+            rows_read, tokens = rows_read + len(chosen), tokens + int(counts_B.sum())
     if not rows_read:
         return None
     return TokenMeans(total_LH / rows_read, rows_read, tokens)

@@ -20,12 +20,14 @@ from raxalign.caveats import Caveats
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.blocks import Blocks, Edit
 from raxalign.encoders.models.hub import encoder_place
+from raxalign.encoders.models.kept_states import KeptStates
 from raxalign.encoders.models.loading import ModelInputs, load_model, save_model
 from raxalign.encoders.models.sentence_config import SentenceConfig, files_of
 from raxalign.encoders.models.vectors import Batch, Pooling, Spans, WordVectors
 from raxalign.errors import RaxalignError
 from raxalign.lazy import np, torch
 from raxalign.options.run import BasePrecision, Precision
+from raxalign.store.key import digest
 from raxalign.train.devices import arithmetic, forward_as, on_device
 
 if TYPE_CHECKING:
@@ -78,6 +80,8 @@ class TransformerEncoder(Encoder):
         self.inputs = ModelInputs(model, tokenizer, every)
         self.max_positions = self.inputs.max_positions
         self.trailing = 0 if self.inputs.is_decoder else len(own.after_single)
+        self.kept: KeptStates | None = None
+        """Where the states of this very model are kept, whose weights nothing changes."""
         self.packs: bool | None = None
         """Whether several sentences may share a row; None until `can_pack` has probed it."""
 
@@ -217,6 +221,34 @@ class TransformerEncoder(Encoder):
             states[top] = output.last_hidden_state
         return tuple(map(self.widened, states[: top + 1]))
 
+    def read(
+        self, batch: Batch, layers: Sequence[int], edits: Mapping[int, Edit] | None = None
+    ) -> list[torch.Tensor]:
+        """Return the hidden states (B, T, H) of some layers as `hidden` does, without gradient and
+        dropout. Those of fixed weights are read once (`kept`).
+        """
+        kept = self.kept if not edits and self.kept and self.kept.model is self.model else None
+        if kept is not None and (found := kept.recall(batch, layers)) is not None:
+            return found
+        with torch.no_grad(), evaluating(self.model):
+            hidden = self.hidden(batch, edits=edits, upto=max(layers))
+        if kept is not None:
+            kept.keep(batch, {layer: hidden[layer] for layer in layers})
+        return [hidden[layer] for layer in layers]
+
+    def keep_states(self, top: Path | None, key: str) -> None:
+        """Let `read` keep states below the folder `top` (None: it does not), where `key` names the
+        weights, which nothing changes from now on. A GPU computes them as fast as a disk gives
+        them, and keeps none; nor do compiled blocks.
+        """
+        if top is None or str(self.device) != "cpu" or self.compiled:
+            self.kept = None
+            return
+        # one thread adds up in another order than two
+        by = [str(torch.__version__), torch.backends.cpu.get_cpu_capability()]
+        name = digest([key, self.precision, self.base_precision, torch.get_num_threads(), *by])
+        self.kept = KeptStates(top / name, self.model)
+
     def run(self, inputs: Mapping[str, Any]) -> Any:
         """Return what the base model makes of its inputs, within a block of `arithmetic`. Compiled
         blocks round weights inside their graphs.
@@ -235,12 +267,15 @@ class TransformerEncoder(Encoder):
 
     def lay_out(self, parts: Sequence[Rows], width: int | None = None) -> Packed:
         """Return all rows of several parts as they are read, at about `width` pieces per row (None:
-        `WIDTH` where they are kept apart; 0: one per row). The device has no part in it.
+        those of `Packed.of` where they are kept apart; 0: one per row). The device has no part in
+        it.
         """
-        from raxalign.encoders.models.rows import WIDTH, Packed
+        from raxalign.encoders.models.rows import Packed
 
-        width = (WIDTH if self.can_pack() else 0) if width is None else width
-        return Packed.of(parts, int(self.tokenizer.pad_token_id or 0), width)
+        filler = int(self.tokenizer.pad_token_id or 0)
+        if width is None and self.can_pack():
+            return Packed.of(parts, filler)
+        return Packed.of(parts, filler, width or 0)
 
     def states(self, packed: Packed, layers: tuple[int, ...]) -> list[torch.Tensor]:
         """Return the states of some layers, (B * T, H) each, by `starts_S`. Gradient flows."""
@@ -304,14 +339,12 @@ class TransformerEncoder(Encoder):
         pooling: Pooling,
         edits: Mapping[int, Edit] | None,
     ) -> WordVectors:
-        with torch.no_grad(), evaluating(self.model):
-            words = (batch.words_BT.numpy(), batch.lasts_BT.numpy())
-            spans = Spans.of_words(*words, counts, pooling)
-            states = self.hidden(batch.on(self.device), edits=edits, upto=max(layers))
-            vectors_NLH = spans.pool([states[layer] for layer in layers])
-            self.refuse_infinite(vectors_NLH, batch.languages[0])
-            present_N = spans.present(self.device)
-            return WordVectors(vectors_NLH, [0, *np.cumsum(counts).tolist()], present_N)
+        words = (batch.words_BT.numpy(), batch.lasts_BT.numpy())
+        spans = Spans.of_words(*words, counts, pooling)
+        vectors_NLH = spans.pool(self.read(batch.on(self.device), layers, edits))
+        self.refuse_infinite(vectors_NLH, batch.languages[0])
+        present_N = spans.present(self.device)
+        return WordVectors(vectors_NLH, [0, *np.cumsum(counts).tolist()], present_N)
 
 
 @contextmanager

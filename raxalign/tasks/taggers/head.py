@@ -137,12 +137,11 @@ def extract(
     else:
         with tempfile.TemporaryFile(prefix="raxalign-") as file:  # the mapping outlives it
             flat_PH = np.memmap(file, dtype=np.float32, mode="w+", shape=shape)
-    with evaluating(encoder.model):
-        for chosen in token_batches(lengths, encoder.batch_tokens):
-            states = aligned.hidden(encoder.collate(rows, chosen))
-            summed_BTH = torch.stack([states[layer] for layer in layers]).sum(0).float().cpu()
-            for k, i in enumerate(chosen):
-                flat_PH[offsets[i] : offsets[i + 1]] = summed_BTH[k, : lengths[i]].numpy()
+    for chosen in token_batches(lengths, encoder.batch_tokens):
+        states = aligned.read(encoder.collate(rows, chosen), layers)
+        summed_BTH = torch.stack(states).sum(0).float().cpu()
+        for k, i in enumerate(chosen):
+            flat_PH[offsets[i] : offsets[i + 1]] = summed_BTH[k, : lengths[i]].numpy()
     return Features(flat_PH, offsets)
 
 

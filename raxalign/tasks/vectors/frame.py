@@ -16,7 +16,7 @@ from raxalign.corpora.readers.inspection import FileRead, LocalRows
 from raxalign.corpora.text.words import Sentence, in_text
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.sentence_config import SentenceConfig
-from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.vectors import (
     Batch,
     Pooling,
@@ -515,13 +515,9 @@ def _states(
     """Yield numbers of rows (B,) with their batch and its states (B, T, H) at each layer."""
     from raxalign.encoders.models.pieces import token_batches
 
-    with evaluating(encoder.model):
-        for part in token_batches(rows.lengths, encoder.batch_tokens):
-            batch = encoder.collate(rows, part)
-            with torch.no_grad():
-                states = aligned.hidden(batch)
-            chosen = [states[layer] for layer in layers]
-            yield torch.from_numpy(part).to(encoder.device), batch, chosen
+    for part in token_batches(rows.lengths, encoder.batch_tokens):
+        batch = encoder.collate(rows, part)
+        yield torch.from_numpy(part).to(encoder.device), batch, aligned.read(batch, layers)
 
 
 def _added(states: Sequence[torch.Tensor], places: Sequence[int]) -> torch.Tensor:

@@ -1,0 +1,98 @@
+"""Hidden states of batches that an encoder of fixed weights has read, in files of this machine: the
+methods and tasks of a grid read the same text by the same encoder, on a CPU for minutes each time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from raxalign.lazy import np, torch
+from raxalign.store.alive import PREFIX, temporary_name
+
+if TYPE_CHECKING:
+    from raxalign.encoders.models.vectors import Batch
+
+_SHA = hashlib.sha256().digest_size  # bytes of a file before its states
+_DIGITS = 32  # of a digest that is a name
+
+
+@dataclass(frozen=True)
+class KeptStates:
+    """The states of one `model` in a `folder` of its own next to those of others, one file per
+    batch and layer, named after what was read, and with its SHA-256: what is damaged is computed
+    again.
+
+    It is a help and never a need: what cannot be written is not kept. All together take at most
+    `LIMIT` bytes, and a tenth of what the disk has for them. Where that is full, files that nothing
+    has used for `STALE` seconds give way; new ones do not replace those in use, since a grid that
+    reads more than there is room for would otherwise lose each file before it comes back to it.
+    """
+
+    LIMIT: ClassVar = 8 << 30
+    STALE: ClassVar = 3600.0
+
+    folder: Path
+    model: Any
+
+    def recall(self, batch: Batch, layers: Sequence[int]) -> list[torch.Tensor] | None:
+        """Return the states (B, T, H) of a batch after some layers; None unless all are there."""
+        name, found = _name(batch), []
+        for layer in layers:
+            file = self.folder / f"{name}-{layer}"
+            with suppress(OSError, ValueError):
+                data = file.read_bytes()
+                if hashlib.sha256(data[_SHA:]).digest() != data[:_SHA]:
+                    return None
+                flat = np.frombuffer(data, np.float32, offset=_SHA).copy()
+                found.append(torch.from_numpy(flat).reshape(*batch.ids_BT.shape, -1))
+                os.utime(file)
+        return found if len(found) == len(layers) else None
+
+    def keep(self, batch: Batch, states: Mapping[int, torch.Tensor]) -> None:
+        """Keep the states (B, T, H) of a batch by their layers, where there is room."""
+        name = _name(batch)
+        for layer, states_BTH in states.items():
+            if states_BTH.dtype != torch.float32:
+                return
+            data = states_BTH.contiguous().numpy().tobytes()
+            file = self.folder / f"{name}-{layer}"
+            whole = file.with_name(temporary_name(file.name))
+            with suppress(OSError):
+                self.folder.mkdir(parents=True, exist_ok=True)
+                if not self._has_room(len(data)):
+                    return
+                try:
+                    whole.write_bytes(hashlib.sha256(data).digest() + data)
+                    whole.rename(file)
+                finally:
+                    whole.unlink(missing_ok=True)
+
+    def _has_room(self, wanted: int) -> bool:
+        """Whether so many bytes may be added, after what is stale was removed for them."""
+        top = self.folder.parent
+        entries = (entry for folder in os.scandir(top) for entry in os.scandir(folder.path))
+        files = [(e.stat(), e.path) for e in entries if not e.name.startswith(PREFIX)]
+        taken = sum(status.st_size for status, _ in files)
+        room = min(self.LIMIT, (shutil.disk_usage(top).free + taken) / 10)
+        for status, path in sorted(files, key=lambda found: found[0].st_mtime):
+            if taken + wanted <= room or time.time() - status.st_mtime < self.STALE:
+                break
+            Path(path).unlink(missing_ok=True)
+            taken -= status.st_size
+        return taken + wanted <= room
+
+
+def _name(batch: Batch) -> str:
+    """The digest of what states depend on: subword tokens, their places and their languages."""
+    found = hashlib.sha256(repr((tuple(batch.ids_BT.shape), batch.languages)).encode())
+    for part in (batch.ids_BT, batch.mask_BT, batch.segments_BT, batch.langs_BT):
+        found.update(part.contiguous().numpy().tobytes())
+    return found.hexdigest()[:_DIGITS]

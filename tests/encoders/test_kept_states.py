@@ -1,0 +1,143 @@
+"""Hidden states are read once: equal to the last bit, never of other weights, never damaged."""
+
+import os
+import time
+from contextlib import contextmanager
+from copy import deepcopy
+
+import pytest
+import torch
+
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.kept_states import KeptStates
+from raxalign.encoders.models.transforms import Affine, Transform
+from raxalign.tasks.vectors.frame import SentenceReading
+from tests.encoders.conftest import WORDS
+
+TEXT = [list(WORDS[:5]), list(WORDS[3:6]), list(WORDS[1:9])]
+
+
+@contextmanager
+def passes(model):
+    """Count how often a model runs."""
+    counted: list[int] = []
+    hook = model.base_model.register_forward_hook(lambda *_: counted.append(1))
+    yield counted
+    hook.remove()
+
+
+@pytest.fixture
+def keeping(encoder, tmp_path):
+    """An encoder whose states are kept."""
+    encoder.keep_states(tmp_path / "states", "a" * 64)
+    return encoder
+
+
+def words(encoder, layers=(1, 3)):
+    """The vectors of the words of the text."""
+    return encoder.words(TEXT, "de", layers=layers, pooling="mean").vectors_NLH
+
+
+def files(tmp_path):
+    """The files of kept states."""
+    return sorted(path for path in (tmp_path / "states").rglob("*") if path.is_file())
+
+
+def test_words_are_read_again_without_the_model_and_to_the_last_bit(keeping, tmp_path):
+    first = words(keeping)
+    with passes(keeping.model) as counted:
+        again = words(keeping)
+        fewer = words(keeping, (3,))
+    assert not counted
+    assert torch.equal(first, again)
+    assert torch.equal(first[:, 1:], fewer)
+    assert len(files(tmp_path)) == 2  # one batch, two layers
+
+
+def test_sentences_under_a_map_use_what_was_read_without_it(keeping):
+    turned = Affine(weight=torch.eye(keeping.hidden_size).flip(0))
+    how = SentenceReading("last", "mean")
+    plain = how.vectors(AlignedEncoder(keeping), TEXT, "de")[0]
+    with passes(keeping.model) as counted:
+        mapped = AlignedEncoder(keeping, (Transform("de", 3, steps=(turned,)),))
+        found = how.vectors(mapped, TEXT, "de")[0]
+    assert not counted
+    keeping.kept = None
+    assert torch.equal(found, how.vectors(mapped, TEXT, "de")[0])
+    assert torch.allclose(found, plain.flip(-1), atol=1e-6)
+
+
+def test_a_transform_inside_the_encoder_has_states_of_its_own(keeping, tmp_path):
+    plain = words(keeping)
+    shift = Affine(shift=torch.ones(keeping.hidden_size))
+    inside = AlignedEncoder(keeping, (Transform("de", 1, "inside", (shift,)),))
+    moved = inside.words(TEXT, "de", layers=(1, 3)).vectors_NLH
+    assert not torch.equal(plain, moved)
+    assert len(files(tmp_path)) == 2
+
+
+def test_weights_that_were_trained_are_never_read_from_what_was_kept(keeping):
+    before = words(keeping)
+    keeping.model = deepcopy(keeping.model)  # as a task's training has it
+    with torch.no_grad():
+        keeping.model.base_model.embeddings.word_embeddings.weight.mul_(2)
+    assert not torch.equal(before, words(keeping))
+
+
+@pytest.mark.parametrize("change", ["cut", "flipped", "empty"])
+def test_a_damaged_file_is_read_anew(keeping, tmp_path, change):
+    before, (file, _) = words(keeping), files(tmp_path)
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes({"cut": data[:-4], "flipped": data, "empty": b""}[change])
+    with passes(keeping.model) as counted:
+        assert torch.equal(before, words(keeping))
+    assert counted == [1]
+    with passes(keeping.model) as counted:  # it is whole again
+        assert torch.equal(before, words(keeping))
+    assert not counted
+
+
+def test_a_folder_that_cannot_be_written_changes_nothing_but_time(encoder, tmp_path):
+    (tmp_path / "states").write_text("a file where a folder should be")
+    before = words(encoder)
+    encoder.keep_states(tmp_path / "states", "a" * 64)
+    assert torch.equal(before, words(encoder))
+
+
+def test_what_is_in_use_stays_and_what_nothing_used_gives_way(keeping, tmp_path, monkeypatch):
+    words(keeping)
+    first = files(tmp_path)
+    monkeypatch.setattr(KeptStates, "LIMIT", sum(file.stat().st_size for file in first) + 100)
+    keeping.words(TEXT[:1], "de", layers=(1, 3), pooling="mean")
+    assert files(tmp_path) == first  # in use
+    old = time.time() - 2 * KeptStates.STALE
+    for file in first:
+        os.utime(file, (old, old))
+    keeping.words(TEXT[:1], "de", layers=(3,), pooling="mean")
+    left = files(tmp_path)
+    assert len(left) == 2
+    assert len(set(left) & set(first)) == 1
+
+
+def test_states_are_kept_apart_by_weights_by_precision_and_by_threads(encoder, tmp_path):
+    def folder(key="a" * 64):
+        encoder.keep_states(tmp_path, key)
+        return encoder.kept.folder
+
+    one = folder()
+    assert folder("b" * 64) != one
+    encoder.precision = "bf16"
+    assert folder() != one
+    encoder.precision = "fp32"
+    threads = torch.get_num_threads()
+    torch.set_num_threads(threads + 1)
+    other = folder()
+    torch.set_num_threads(threads)
+    assert other != one == folder()
+
+
+def test_a_gpu_reads_by_itself(encoder, tmp_path):
+    encoder.device = "cuda:0"
+    encoder.keep_states(tmp_path, "a" * 64)
+    assert encoder.kept is None
