@@ -206,7 +206,7 @@ def _training_pairs(opened: Opened, plan: Plan) -> int | None:
     wanted = [(stage.kind, stage.key) for stage in stages if sizes[stage.key] == asked]
     manifests, found = opened.storage.artifacts.manifests(wanted), list[int]()
     for stage in (stage for stage in stages if stage.key in manifests):
-        with suppress(LookupError, TypeError):  # it is of an older version
+        with suppress(LookupError, TypeError):  # an older version made it
             counts: Any = manifests[stage.key].notes["counts"]
             split: Any = stage.params["split"]
             read, kept = counts["training"]["read"], counts["training"]["kept"]

@@ -82,7 +82,7 @@ def test_the_next_size_continues_the_row_with_what_the_curves_expect_there(found
 
 
 def next_size(folder, more="", *, size, unseen_in):
-    """What is said of the next size of a finished grid whose corpus has `size` lines."""
+    """The line on the next size of a finished grid whose corpus has `size` lines."""
     path = write_grid(
         folder,
         encoder="phrasebook",
