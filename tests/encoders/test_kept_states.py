@@ -84,6 +84,21 @@ def test_weights_that_were_trained_are_never_read_from_what_was_kept(keeping):
     assert not torch.equal(before, words(keeping))
 
 
+def test_what_is_read_ahead_is_each_batch_once_and_ends_where_there_is_no_room(
+    keeping, tmp_path, monkeypatch
+):
+    keeping.batch_tokens = 1  # a batch per sentence
+    with passes(keeping.model) as counted:
+        found = words(keeping)
+    assert len(counted) == len(TEXT)
+    assert len(files(tmp_path)) == 2 * len(TEXT)
+    monkeypatch.setattr(KeptStates, "LIMIT", 0)
+    keeping.keep_states(tmp_path / "states", "b" * 64)
+    with passes(keeping.model) as counted:
+        assert torch.equal(found, words(keeping))
+    assert len(counted) == len(TEXT) + 1
+
+
 @pytest.mark.parametrize("change", ["cut", "flipped", "empty"])
 def test_a_damaged_file_is_read_anew(keeping, tmp_path, change):
     before, (file, _) = words(keeping), files(tmp_path)

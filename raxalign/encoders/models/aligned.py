@@ -28,12 +28,12 @@ from raxalign.encoders.models.vectors import (
 )
 from raxalign.errors import DataError, RaxalignError
 from raxalign.languages import spellings
-from raxalign.lazy import torch
+from raxalign.lazy import np, torch
 from raxalign.options.run import BasePrecision
 from raxalign.train.devices import on_device
 
 if TYPE_CHECKING:
-    from raxalign.encoders.models.rows import Packed
+    from raxalign.encoders.models.rows import Packed, RowSource
     from raxalign.encoders.models.static import StaticEncoder
 
 _RECORD, _TENSORS, _WEIGHTS, _FORMAT = "transforms.json", "transforms.safetensors", "encoder", 1
@@ -203,15 +203,24 @@ class AlignedEncoder:
                     transform, states[transform.layer], batch.langs_BT, batch.languages
                 )
 
-    def read(self, batch: Batch, layers: Sequence[int]) -> list[torch.Tensor]:
-        """Return what `hidden` gives for some layers, (B, T, H) each, without gradient and dropout.
-        Raises `RaxalignError` for an encoder that is not a transformer.
+    def read(
+        self, rows: RowSource, layers: Sequence[int]
+    ) -> Iterator[tuple[np.ndarray, Batch, list[torch.Tensor]]]:
+        """Yield numbers of rows (B,), the longest first, with their batch and what `hidden` gives
+        for some layers, (B, T, H) each, without gradient and dropout. Raises `RaxalignError` for an
+        encoder that is not a transformer.
         """
-        if not isinstance(self.encoder, TransformerEncoder):
+        from raxalign.encoders.models.pieces import token_batches
+
+        encoder, edits = self.encoder, self.edits()
+        if not isinstance(encoder, TransformerEncoder):
             raise RaxalignError("only a transformer has hidden states; ask this encoder for words")
-        states = dict(zip(layers, self.encoder.read(batch, layers, self.edits()), strict=True))
-        self._transform(states, batch)
-        return [states[layer] for layer in layers]
+        encoder.read_ahead(rows, layers, edits)
+        for chosen in token_batches(rows.lengths, encoder.batch_tokens):
+            batch = encoder.collate(rows, chosen)
+            states = dict(zip(layers, encoder.read(batch, layers, edits), strict=True))
+            self._transform(states, batch)
+            yield chosen, batch, [states[layer] for layer in layers]
 
     def packed_hidden(self, packed: Packed) -> torch.Tensor:
         """Hidden states (F, H) of the last layer, in the order of the places of rows that were laid

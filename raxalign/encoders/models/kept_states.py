@@ -56,6 +56,11 @@ class KeptStates:
                 os.utime(file)
         return found if len(found) == len(layers) else None
 
+    def has(self, batch: Batch, layers: Sequence[int]) -> bool:
+        """Return whether there are files of a batch for some layers, which may be damaged."""
+        name = _name(batch)
+        return all((self.folder / f"{name}-{layer}").exists() for layer in layers)
+
     def keep(self, batch: Batch, states: Mapping[int, torch.Tensor]) -> None:
         """Keep the states (B, T, H) of a batch by their layers, where there is room."""
         name = _name(batch)

@@ -85,6 +85,7 @@ def token_means(
     blocks = islice(text_blocks(encoder, text, lang, reading), reading.max_blocks)
     while chunk := list(islice(blocks, _ROWS)):
         rows = RowSource.of(encoder, [Pieces.of(chunk, lang)])
+        encoder.read_ahead(rows, layers, edits)
         for chosen in token_batches(rows.lengths, encoder.batch_tokens):
             batch = encoder.collate(rows, chosen)
             kept_BT = batch.mask_BT == 1

@@ -9,6 +9,8 @@ compiled: one graph serves all of a kind, and hooks and what is outside run as a
 
 from __future__ import annotations
 
+import os
+import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache, partial
@@ -227,7 +229,7 @@ class TransformerEncoder(Encoder):
         """Return the hidden states (B, T, H) of some layers as `hidden` does, without gradient and
         dropout. Those of fixed weights are read once (`kept`).
         """
-        kept = self.kept if not edits and self.kept and self.kept.model is self.model else None
+        kept = self._kept(edits)
         if kept is not None and (found := kept.recall(batch, layers)) is not None:
             return found
         with torch.no_grad(), evaluating(self.model):
@@ -235,6 +237,30 @@ class TransformerEncoder(Encoder):
         if kept is not None:
             kept.keep(batch, {layer: hidden[layer] for layer in layers})
         return [hidden[layer] for layer in layers]
+
+    def _kept(self, edits: Mapping[int, Edit] | None) -> KeptStates | None:
+        """Where states under such edits are kept; None where they are not."""
+        return self.kept if not edits and self.kept and self.kept.model is self.model else None
+
+    def read_ahead(
+        self, rows: RowSource, layers: Sequence[int], edits: Mapping[int, Edit] | None = None
+    ) -> None:
+        """Let the states of some rows be kept that are not yet, each process beginning with another
+        batch: those that read the same text at once then share it. Does nothing where none are
+        kept, and ends where there is no room.
+        """
+        from raxalign.encoders.models.pieces import token_batches
+
+        if (kept := self._kept(edits)) is None:
+            return
+        batches = list(token_batches(rows.lengths, self.batch_tokens))
+        first = random.Random(os.getpid()).randrange(max(len(batches), 1))
+        for chosen in [*batches[first:], *batches[:first]]:
+            batch = self.collate(rows, chosen)
+            if not kept.has(batch, layers):
+                self.read(batch, layers)
+                if not kept.has(batch, layers):
+                    return
 
     def keep_states(self, top: Path | None, key: str) -> None:
         """Let `read` keep states below the folder `top` (None: it does not), where `key` names the
@@ -327,6 +353,7 @@ class TransformerEncoder(Encoder):
             full = np.flatnonzero(rows.lengths == self.max_positions)
             held = (int(rows[i].lasts.max()) for i in full.tolist())
             found.beyond[lang] += int((sizes[full] - 1).sum()) - sum(held)
+        self.read_ahead(rows, layers, edits)
         for chosen in token_batches(rows.lengths, self.batch_tokens):
             batch = self.laid_out(rows, chosen)
             yield chosen.tolist(), self._pooled(batch, sizes[chosen], layers, pooling, edits)

@@ -127,8 +127,6 @@ def extract(
     in_memory: int = _IN_MEMORY,
 ) -> Features:
     """The sum of the layers for every piece, each layer after its own readouts; eval mode."""
-    encoder = aligned.encoder
-    assert isinstance(encoder, TransformerEncoder)
     lengths = rows.lengths
     offsets = offsets_of(lengths)
     shape = (int(offsets[-1]), aligned.hidden_size)
@@ -137,8 +135,7 @@ def extract(
     else:
         with tempfile.TemporaryFile(prefix="raxalign-") as file:  # the mapping outlives it
             flat_PH = np.memmap(file, dtype=np.float32, mode="w+", shape=shape)
-    for chosen in token_batches(lengths, encoder.batch_tokens):
-        states = aligned.read(encoder.collate(rows, chosen), layers)
+    for chosen, _, states in aligned.read(rows, layers):
         summed_BTH = torch.stack(states).sum(0).float().cpu()
         for k, i in enumerate(chosen):
             flat_PH[offsets[i] : offsets[i + 1]] = summed_BTH[k, : lengths[i]].numpy()

@@ -36,7 +36,7 @@ from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, means
 from raxalign.train.runtime import Runtime
 
 if TYPE_CHECKING:
-    from raxalign.encoders.models.rows import RowSource
+    pass
 
 SearchDirection = Literal["to_pivot", "from_pivot"]
 """`to_pivot` searches the pivot's side for queries of the other language."""
@@ -481,8 +481,9 @@ class SentenceReading:
             len(rows), len(groups), encoder.hidden_size, device=encoder.device
         )
         read = np.zeros(len(rows), dtype=np.bool_)
-        for part, batch, states in _states(aligned, encoder, rows, layers):
-            read[part.cpu().numpy()] = (batch.words_BT >= n_prompt).any(1).cpu().numpy()
+        for chosen, batch, states in aligned.read(rows, layers):
+            part = torch.from_numpy(chosen).to(encoder.device)
+            read[chosen] = (batch.words_BT >= n_prompt).any(1).cpu().numpy()
             for place, group in enumerate(places):
                 pooled_BH = _pooled(_added(states, group), batch, how, n_prompt)
                 pooled_BH = (
@@ -504,20 +505,6 @@ class SentenceReading:
             skip = not own.include_prompt
             found = SentenceReading(self.layers, own.pooling, 0, own.normalize, own.prompt, skip)
         return found
-
-
-def _states(
-    aligned: AlignedEncoder,
-    encoder: TransformerEncoder,
-    rows: RowSource,
-    layers: Sequence[int],
-) -> Iterator[tuple[torch.Tensor, Batch, list[torch.Tensor]]]:
-    """Yield numbers of rows (B,) with their batch and its states (B, T, H) at each layer."""
-    from raxalign.encoders.models.pieces import token_batches
-
-    for part in token_batches(rows.lengths, encoder.batch_tokens):
-        batch = encoder.collate(rows, part)
-        yield torch.from_numpy(part).to(encoder.device), batch, aligned.read(batch, layers)
 
 
 def _added(states: Sequence[torch.Tensor], places: Sequence[int]) -> torch.Tensor:
