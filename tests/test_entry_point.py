@@ -112,7 +112,7 @@ languages: {each: [de, el]}
 sentences: [1_000, 2_000]
 seeds: [0]
 methods: {none: {}, tuned: {kind: finetune, lambda: [0.1, 1]}, rotation: {center: [false, true]}}
-tasks: {words: {kind: retrieval}, xnli: {}}
+tasks: {words: {kind: retrieval}, xnli: {}, pos: {train_on: [en, de]}, ner: {train_on: [en]}}
 plugins: [never_run.py]
 """
 
@@ -126,7 +126,7 @@ plugins: [never_run.py]
         ("pairs --aligner f", "fast_align"),
         ("search --method tl", "tlm"),
         ("init pa", "paper pan2021"),
-        ("results grid.yaml --task ", "words xnli"),
+        ("results grid.yaml --task ", "words xnli pos.en pos.de ner"),
         ("evaluate grid.yaml --encoder base --task x", "xnli"),
         ("results grid.yaml --lang ", "de el"),
         ("grid grid.yaml --only ", "method= language= sentences= seed= encoder= lambda= center="),

@@ -1,10 +1,12 @@
 """Plug-ins from outside the package: files that a grid names, and entry points."""
 
 import json
+import os
 import re
 import sys
 from dataclasses import replace
 from importlib.metadata import EntryPoint
+from pathlib import Path
 
 import pytest
 
@@ -19,7 +21,8 @@ from raxalign.pairing.aligners.base import WordAligner
 from raxalign.promises import broken_promise
 from raxalign.store.storage import Storage
 from raxalign.sweep.job import Job
-from raxalign.sweep.work import attempt
+from raxalign.sweep.order import Holds
+from raxalign.sweep.work import attempt, run_job
 from raxalign.values.results import rows
 from tests.grids import TINY, write_grid
 from tests.ran import ran
@@ -311,3 +314,55 @@ def test_an_error_of_the_package_itself_is_not_blamed_on_a_plug_in():
     assert PluginFault.blamed(raised.value) is None
     said = "ZeroDivisionError: integer division or modulo by zero"
     assert PluginFault.message_of(raised.value) == said
+
+
+MOVER = """\
+import os
+
+import raxalign as rx
+
+os.environ["AT_IMPORT"] = "stays, since the file is loaded once"
+
+
+class Mover(rx.Method):
+    VERSION = 1
+    reference = "of my own"
+
+    class Params(rx.Params):
+        fails: bool = False
+
+    def needs(self):
+        return rx.Needs()
+
+    def align(self, encoder, inputs, runtime):
+        os.chdir("/")
+        os.environ["LEFT"] = "here"
+        del os.environ["KEPT"]
+        assert not self.params.fails
+        return rx.AlignedEncoder(encoder)
+"""
+
+
+def test_what_a_plug_in_changes_of_its_process_ends_with_its_job(tmp_path, monkeypatch):
+    """A worker does one job after the other: shared stages and trials, also those that fail."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KEPT", "as it was")
+    monkeypatch.setenv("AT_IMPORT", "")
+    (tmp_path / "mover.py").write_text(MOVER, encoding="utf-8")
+    parts = {"languages": "{each: [de]}", "sentences": "30", "size": 100}
+    methods = ("mover: {fails: [false, true]}",)
+    path = write_grid(
+        tmp_path, encoder=TINY, more="plugins: [mover.py]\n", methods=methods, **parts
+    )
+    opened = open_grid(path, storage=str(tmp_path / "storage"))
+    job = Job(opened.storage, StoredPlans(opened.storage).write(opened.plan))
+    works, fails = (trial.key for trial in opened.plan.trials)
+    stage = opened.plan.by_key[works].aligned
+    jobs = [{"stage": stage, "trains": True}, {"trial": fails, "needs": Holds.WORKER.name}]
+    for config in jobs:
+        done = run_job({"plan": job.plan, **config}, job, lambda holder: 0.0)
+        assert ("AssertionError" in done["error"]) == ("trial" in config)
+        assert Path.cwd() == tmp_path
+        assert os.environ["KEPT"] == "as it was"
+        assert "LEFT" not in os.environ
+        assert os.environ["AT_IMPORT"].startswith("stays")

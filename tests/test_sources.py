@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from raxalign.catalog import catalog
-from raxalign.errors import GridError
+from raxalign.errors import GridError, RaxalignError
 from raxalign.grid.expansion.expand import expand
 from raxalign.grid.file import load
 from raxalign.grid.load import Opened
 from raxalign.report.sections.base import Material
 from raxalign.report.sections.sources import Sources
+from raxalign.report.tables import Selection
 from raxalign.single.evaluate import EvaluateRequest
 from raxalign.values.comparisons import comparisons
 from raxalign.values.results import rows
@@ -54,7 +56,7 @@ def test_the_pivot_as_the_only_source_is_the_grid_without_the_key(tmp_path: Path
         small_plan(tmp_path, **PARTS, methods=METHODS, tasks=(pos(asked),))
         for asked in ("[en]", "")
     )
-    assert with_it == without
+    assert replace(with_it, warnings=without.warnings) == without
 
 
 def test_the_pivot_among_several_sources_has_the_keys_of_the_grid_without_the_key(
@@ -68,6 +70,50 @@ def test_the_pivot_among_several_sources_has_the_keys_of_the_grid_without_the_ke
         assert trial.key == other.key
         assert trial.evaluations["pos.en"] == other.evaluations["pos"]
         assert trial.evaluations["pos.de"] not in alone.stages
+
+
+@pytest.mark.parametrize(
+    ("train_on", "name", "note"),
+    [
+        ("[de]", "pos.de", "tasks.pos: trained on de alone, it is called pos.de in results"),
+        ("[en]", "pos", "tasks.pos: trained on en alone, it keeps its name in results"),
+        ("[en, de]", "pos.en", ""),
+        ("", "pos", ""),
+    ],
+)
+def test_plan_says_what_a_task_with_one_source_is_called(
+    tmp_path: Path, train_on: str, name: str, note: str
+) -> None:
+    plan = small_plan(tmp_path, **PARTS, tasks=(pos(train_on),))
+    assert next(iter(plan.evaluated)) == name
+    assert [remark.startswith(note) for remark in plan.remarks() if "trained on" in remark] == (
+        [True] if note else []
+    )
+
+
+def test_plan_says_what_source_in_a_path_is_without_sources(tmp_path: Path) -> None:
+    for part in ("train", "dev"):
+        for lang in ("en", "de", "es", "fr"):
+            (tmp_path / f"{part}.{lang}.conll").write_text("the\tDET\n")
+    files = "data: {train: '%s.conll', dev: 'dev.{lang}.conll'}"
+    noted = []
+    for path, train_on in (("train.{source}", ""), ("train.en", ""), ("train.{source}", "[de]")):
+        own = f"pos: {{{f'train_on: {train_on}, ' if train_on else ''}{files % path}}}"
+        plan = small_plan(tmp_path, **PARTS, tasks=(own,))
+        noted.append([remark for remark in plan.remarks() if "{source}" in remark])
+    note = "tasks.pos: without `train_on`, {source} in a path is en, the pivot"
+    assert noted == [[note], [], []]
+
+
+def test_the_other_name_of_a_task_is_answered_with_the_right_one(sources: Opened) -> None:
+    found = rows(sources.plan, sources.storage.ledger)
+    for asked, told in {
+        "pos": "did you mean pos.en? there are: retrieval, pos.en (trained on en), pos.de (trained",
+        "pos.fr": "there are: retrieval, pos.en (trained on en), pos.de (trained on de)",
+    }.items():
+        with pytest.raises(RaxalignError) as error:
+            Selection(tasks=(asked,)).refuse_unknown(found, sources.plan)
+        assert told in str(error.value)
 
 
 def test_methods_that_leave_weights_alone_share_one_training_run_per_source(tmp_path: Path) -> None:

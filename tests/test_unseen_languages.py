@@ -135,8 +135,7 @@ def test_unseen_development_sets_choose_neither_weights_nor_runs(tmp_path: Path)
     dev = {"en": 0.5, "de": 0.4, "fr": 0.9, "bg": 0.8}
     for score in record["scores"]:
         score["value"] = dev.get(score["lang"], 1.0)
-    mean = DevMean.of(plan, trial, records)
-    assert mean is not None
+    (mean,) = DevMean.of(plan, trial, records)
     assert mean.value == pytest.approx(0.45)
 
 

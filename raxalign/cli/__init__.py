@@ -5,21 +5,25 @@ each starts no more than it needs.
 from __future__ import annotations
 
 import gc
+import inspect
 import os
+import re
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
+from difflib import get_close_matches
 from typing import Annotated
 
 import typer
+from typer.models import CommandInfo
 
 from raxalign.cli import _care, _grids, _results, _single
 from raxalign.cli import _options as opt
 from raxalign.cli._terminal import alone_on_stdout, print_out, settle_streams
 from raxalign.errors import RaxalignError
+from raxalign.printing import printable, why_lost
 from raxalign.printing import to_stderr as tell
-from raxalign.printing import why_lost
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -86,12 +90,26 @@ def _filled(arguments: list[str]) -> list[str]:
 
 def _of(arguments: list[str]) -> typer.Typer:
     """Return the program with the one command that is asked for, where it is named first: the
-    options of all others take a while to prepare.
+    options of all others take a while to prepare. Raises `RaxalignError` for a name of none.
     """
-    program = copy(app)
-    every = app.registered_commands
-    program.registered_commands = [c for c in every if c.name in arguments[:1]] or every
+    program, every = copy(app), app.registered_commands
+    asked = [name for name in arguments[:1] if not name.startswith("-")]
+    program.registered_commands = [c for c in every if c.name in asked] or every
+    if asked and program.registered_commands is every:
+        known = {str(command.name): command for command in every}
+        near = get_close_matches(asked[0], known) or [*_about(asked[0].lower(), known)]
+        told = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known)}"
+        raise RaxalignError(f"there is no command {printable(asked[0])!r}; {told}")
     return program
+
+
+def _about(word: str, known: Mapping[str, CommandInfo]) -> Iterator[str]:
+    """Yield the commands that have an option of this name, or the word in their first sentence."""
+    for name, command in known.items():
+        if word in inspect.signature(command.callback or _everywhere).parameters:
+            yield f"{name} --{word}"
+        elif word in re.findall(r"\w+", (command.short_help or "").lower()):
+            yield name
 
 
 def main() -> None:

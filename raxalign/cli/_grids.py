@@ -180,7 +180,7 @@ def _print_plan(
     if len({trial.sentences for trial in plan_.trials if trial.sentences}) > 2:  # others load less
         from raxalign.values.curves import SizeCurves
 
-        if told := SizeCurves.next_size(plan_, opened.storage):
+        if told := SizeCurves.next_size(opened, plan_):
             print_out(told)
     _tell_faults(opened, plan_)
 

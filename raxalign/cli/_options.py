@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from pathlib import Path
 from types import NoneType
@@ -67,6 +67,10 @@ _ONE = (
     "A command takes one grid file: to see methods, tasks or encoders in one table, write them into"
     " one file on the same storage; what has run is not run again"
 )
+_NONE = (
+    "This command takes no grid file: `raxalign plan FILE --detect POINTS` says what comparisons of"
+    " a grid can detect, and `raxalign results FILE` what it has measured"
+)
 Equivalence = Annotated[float | None, Option(min=0.0, metavar="D", help=_EQUIVALENCE)]
 
 
@@ -82,7 +86,7 @@ class _Named(TyperArgument):
 
 
 class OneGrid(TyperCommand):
-    """A command that says what to do instead where it is given a second grid file."""
+    """A command that says what to do instead where it is given a grid file too many."""
 
     def get_params(self, ctx: typer.Context) -> list[Any]:  # type: ignore[override]
         """Return its parameters."""
@@ -97,7 +101,9 @@ class OneGrid(TyperCommand):
         if left and not ctx.resilient_parsing:  # a shell that completes has not named an option yet
             told = f"Got unexpected extra argument(s) ({' '.join(map(printable, left))})"
             grids = any(Path(name).suffix in (".yaml", ".yml") for name in left)
-            ctx.fail(f"{told}. {_ONE}" if grids else told)
+            named = [own.name for own in self.params if isinstance(own, TyperArgument)]
+            told += f". {_ONE}" if grids and "file" in named else ""
+            ctx.fail(told if named or not grids else f"{told}. {_NONE}")
         return left
 
 
@@ -221,7 +227,7 @@ def named_in(path: Path) -> dict[str, tuple[str, ...]]:
     sets = languages.get("sets") if isinstance(languages, Mapping) else None
     groups += sets.values() if isinstance(sets, Mapping) else []
     found = {
-        "task": _texts(grid.get("tasks")),
+        "task": tuple(_task_names(grid.get("tasks"), str(grid.get("pivot", "en")))),
         Axis.METHOD.value: _texts(methods),
         Axis.LANGUAGE: tuple(
             dict.fromkeys(lang for group in groups if group is not sets for lang in _texts(group))
@@ -236,6 +242,14 @@ def named_in(path: Path) -> dict[str, tuple[str, ...]]:
             if isinstance(values, list):
                 found[name] = tuple(dict.fromkeys([*found.get(name, ()), *_texts(values)]))
     return found
+
+
+def _task_names(tasks: Any, pivot: str) -> Iterator[str]:
+    """Yield the names of tasks as results have them: one per language of `train_on`."""
+    for name in _texts(tasks):
+        own = tasks[name] if isinstance(tasks, Mapping) else None
+        sources = _texts(own["train_on"]) if isinstance(own, Mapping) and "train_on" in own else ()
+        yield from (name,) if sources in ((), (pivot,)) else (f"{name}.{lang}" for lang in sources)
 
 
 def _texts(value: Any) -> tuple[str, ...]:

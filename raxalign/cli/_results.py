@@ -100,7 +100,7 @@ def results(
         print_rows(rows, rest)
         _tell_unfinished(opened, commands, format)
     elif found := list(rows):
-        selection.refuse_unknown(found, opened.plan.pivot)
+        selection.refuse_unknown(found, opened.plan)
         _tell_unfinished(opened, commands, format)
         if short:
             _print_short(opened, found, selection, format, compare or None)

@@ -119,7 +119,8 @@ def power(
     accuracy: opt.Percentage = 70.0,
     detect: Annotated[float | None, Option(min=0.01)] = None,
 ) -> None:
-    """Say which difference between two systems a comparison can detect, before anything is run.
+    """Say which difference between two systems a comparison can detect, before anything is run. For
+    the comparisons of a grid: `raxalign plan FILE --detect POINTS`.
 
     Options:
         runs: Runs (seeds) of each side that is trained.

@@ -23,6 +23,7 @@ from raxalign.grid.lock import Lock
 from raxalign.grid.plan import Plan
 from raxalign.grid.study import Study, Suggestion
 from raxalign.grid.trial import Trial
+from raxalign.grid.yaml_file import Faults
 from raxalign.options.axes import Axis
 from raxalign.options.run import RunConfig, effective
 from raxalign.options.sources import RemoteData, looked_up
@@ -437,8 +438,10 @@ def _conditions(
             told = f"--only {condition!r}: write name=value, for example method=finetune"
             raise RaxalignError(told)
         if name and name not in known:
-            told = f"--only: unknown name {name!r}{where}; known: {', '.join(known)}"
-            raise RaxalignError(told)
+            near = Faults.nearest(name, known)
+            tasks = "a trial has all tasks and sources: `results FILE --task NAME` shows one"
+            told = f"did you mean {near}?" if near else f"known: {', '.join(known)}; {tasks}"
+            raise RaxalignError(f"--only: unknown name {name!r}{where}; {told}")
         if name:
             yield name, value
 

@@ -41,7 +41,9 @@ class Needs:
 class Effect:
     """What aligning changes: `weights` (a task's training starts from them), `inside` (an inside
     transform, which a task's training flows through), `pivot` (the pivot's representations move, so
-    that a task trained on the pivot trains on something else for each language). `inside_layers`
+    that a task trained on the pivot trains on something else for each language; without it, and
+    without `weights`, a task trained on another language is evaluated through the inverse of its
+    transforms, and steps of unit length have none). `inside_layers`
     says where an inside transform is, as the option has it: a training that reads the pivot alone,
     and so nothing of the transform, depends on that alone, as the blocks up to there stay as they
     are (empty: not known).

@@ -17,8 +17,8 @@ from typing import Annotated, Any
 from pydantic import ValidationInfo
 from pydantic_core import CoreSchema, core_schema
 
-_PLACEHOLDERS = ("{lang}", "{pivot}", "{LANG}", "{PIVOT}")
-_SOURCES = ("{source}", "{SOURCE}")  # of a path of a task: the language that is trained on
+_PLACEHOLDERS = ("{lang}", "{pivot}")
+_SOURCE = "{source}"  # of a path of a task: the language that is trained on
 _SIDE = "{side}"  # of a path that stands for the files of both sides
 _PATH_STARTS = ("/", "./", "../", "~")
 
@@ -45,15 +45,15 @@ class PathMarker:
         """Return a path made absolute; templates and URLs are kept. Raises `ValueError` with what
         is wrong and what would be right.
         """
-        left = path
-        if not left.strip():
+        if not path.strip():
             raise ValueError("an empty path", "name a file, or leave it out")
-        own = (*((_SIDE,) if self.is_prefix else ()), *(_SOURCES if self.of_task else ()))
-        for placeholder in (*_PLACEHOLDERS, *own):
+        codes = (*_PLACEHOLDERS, *((_SOURCE,) if self.of_task else ()))
+        known, left = (*codes, *((_SIDE,) if self.is_prefix else ())), path
+        for placeholder in (*known, *map(str.upper, codes)):
             left = left.replace(placeholder, "")
         if "{" in left or "}" in left:
-            known = "{lang}, {pivot} and {source}" if self.of_task else "{lang} and {pivot}"
-            remedy = f"paths may hold {known}; {{LANG}} and {{PIVOT}} are in capitals"
+            told, capitals = (" and ".join(names) for names in (known, map(str.upper, codes)))
+            remedy = f"paths may hold {told}; {capitals} are in capitals"
             raise ValueError(f"unknown placeholder in {path!r}", remedy)
         return absolute(path, folder)
 

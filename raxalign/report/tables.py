@@ -73,19 +73,26 @@ class Selection:
         """Return whether a language, or a pair with the pivot, was asked for."""
         return not self.langs or lang in self.langs or lang.removesuffix(f"-{pivot}") in self.langs
 
-    def refuse_unknown(self, rows: Sequence[Mapping[str, Any]], pivot: str) -> None:
-        """Raise `RaxalignError` where no result is what was asked for, with what there is."""
+    def refuse_unknown(self, rows: Sequence[Mapping[str, Any]], plan: Plan) -> None:
+        """Raise `RaxalignError` where no result is what was asked for, with what there is; of tasks
+        with the language that each is trained on, which the name of some has.
+        """
         asked = {"task": self.tasks, "metric": self.metrics, "lang": self.langs}
         for column, every in {**asked, "split": self.splits}.items():
             there = dict.fromkeys(row[column] for row in rows)
             if column == "lang":
-                alone = (lang.removesuffix(f"-{pivot}") for lang in there)
+                alone = (lang.removesuffix(f"-{plan.pivot}") for lang in there)
                 there |= dict.fromkeys([*alone, *MEANS])
             for wanted in every:
                 if wanted not in there:
                     near = get_close_matches(wanted, there, n=1)
                     hint = f"did you mean {near[0]}? " if near else ""
-                    known = f"{hint}there are: {', '.join(there)}"
+                    trained = [n for n, s in plan.evaluated.items() if "trained" in s.inputs]
+                    shown = [
+                        f"{name} (trained on {plan.home_of(name)})" if name in trained else name
+                        for name in there
+                    ]
+                    known = f"{hint}there are: {', '.join(shown)}"
                     raise RaxalignError(f"--{column} {wanted}: no result has it; {known}")
 
     def _takes(self, name: Name, pivot: str) -> bool:

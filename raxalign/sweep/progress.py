@@ -167,6 +167,7 @@ class Remaining:
 _STEPPING, _SILENT = 10.0, 30.0  # seconds between lines on a stage: with new steps, without
 _TRIAL = 60.0  # between lines on a trial
 _SHOWN = 8  # running stages and trials of a live display
+_TASKS = 4  # whose means the line of a trial has
 _WAITED, _WAITING = 10.0, 60.0  # seconds until the first line on a wait, and between two of them
 
 
@@ -179,9 +180,16 @@ def describe(trial: Trial, axes: tuple[str, ...] = ()) -> str:
 
 
 def describe_stage(stage: Stage) -> str:
-    """Describe a shared stage in a few words: kind, maker, language, sentences or what it holds."""
-    held_out = "held-out" if stage.params.get("part") == "heldout" else ""
-    known = (stage.params.get("lang", ""), stage.params.get("sentences", held_out))
+    """Describe a shared stage in a few words: kind, maker, languages (of a task's training run
+    those that it reads), sentences or what it holds, and seed.
+    """
+    params = stage.params
+    held_out = "held-out" if params.get("part") == "heldout" else ""
+    langs = str(params.get("lang", "")) or "+".join(
+        stage.languages if "languages" in params else ()
+    )
+    seed = f"seed {params['seed']}" if langs and "seed" in params else ""
+    known = (langs, params.get("sentences", held_out), seed)
     maker = Catalog.name_of(stage.maker)
     return " ".join(str(part) for part in (stage.kind, maker, *known) if part)
 
@@ -324,8 +332,10 @@ class Progress:
         self._pruned += bool(event.pruned)
         keys = [key for key in trial.evaluations.values() if good and self._ledger.has(key)]
         records = self._ledger.read_many(keys) if keys else {}
-        score = DevMean.of(plan, trial, records) if plan is not None else None
-        shown = f", {score.name} {_number(score)} on dev" if score else ""
+        scores = [*DevMean.of(plan, trial, records)] if plan is not None else []
+        shown = ", ".join(f"{score.name} {_number(score)}" for score in scores[:_TASKS])
+        more = f" and {len(scores) - _TASKS} more" if len(scores) > _TASKS else ""
+        shown = f", {shown}{more} on dev" if scores else ""
         seconds = f" ({time.monotonic() - started:.1f} s)" if started else ""
         described, left = self._describe(trial), "" if event.pruned else self._time_left()
         outcome = self._failure(described, event.error) or event.pruned or f"done{shown}"

@@ -118,10 +118,24 @@ class Losses:
 
 @contextmanager
 def _told(workshop: Workshop, outbox: Outbox, patience: Patience | None) -> Iterator[None]:
-    """Tell the driver what holds the workshop up and what plug-ins print within the block."""
+    """Tell the driver what holds the workshop up and what plug-ins print within the block. The
+    folder and the environment of the process are those from before it at its end: the next job of
+    this worker is another trial's. What the files of plug-ins change when they are loaded stays,
+    since they are loaded once.
+    """
     workshop.patience, workshop.tell = patience, outbox.hold_up
-    with outbox.passing_on():
-        yield
+    environment, folder = dict(os.environ), Path()
+    with suppress(OSError):  # it was removed
+        folder = Path.cwd()
+    try:
+        with outbox.passing_on():
+            yield
+    finally:
+        for name in os.environ.keys() - environment.keys():
+            del os.environ[name]
+        os.environ.update(environment)
+        with suppress(OSError):
+            os.chdir(folder)
 
 
 def _run_stage(config: dict[str, Any], job: Job, patience: Patience) -> dict[str, Any]:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from raxalign.analysis.cells import MEANS, Cell, Name
 from raxalign.analysis.curve import Curve, Estimate, FittedCurves
 from raxalign.analysis.significance import Runs
+from raxalign.errors import GridError
+from raxalign.grid.load import Opened
 from raxalign.grid.plan import Plan
+from raxalign.grid.stage import Stage
+from raxalign.printing import counted
 from raxalign.store.ledger import Ledger
-from raxalign.store.storage import Storage
 from raxalign.values.numbers import NumberFormat
 from raxalign.values.predictions import MOST_EVALUATIONS, Predictions
 from raxalign.values.results import rows
@@ -129,17 +133,26 @@ class SizeCurves:
         return f"{unit.show(found.value)}{sign} (95 % CI {', new languages '.join(shown)})"
 
     @classmethod
-    def next_size(cls, plan: Plan, storage: Storage) -> str:
-        """Say which size continues the row of a finished grid, and what the curves of the first
-        task expect there; nothing where trials are left, or too many to be read for a line.
+    def next_size(cls, opened: Opened, plan: Plan) -> str:
+        """Say which size continues the row of a finished grid, as far as the corpus has pairs for
+        it, what the curves of the first task expect there, and what of the grid is then made again;
+        nothing where trials are left, or too many to be read for a line.
         """
-        ledger, count = storage.ledger, len(plan.trials)
+        storage, count = opened.storage, len(plan.trials)
+        ledger = storage.ledger
         if count > MOST_EVALUATIONS or storage.is_remote or plan.cached(ledger.keys()) < count:
             return ""
         results = Scoreboard.of(rows(plan, ledger), plan, ledger)
         tables = results.leading_tables()
         found = cls.of(results, ledger, tables[0]) if tables else None
-        return "" if found is None else found.told_next(results.unit(*found.table[:2]))
+        if found is None or not found.shown:
+            return ""
+        there = _training_pairs(opened, plan)
+        size = found._within(there)
+        if not size:
+            return f"no next size: the corpus has about {there:,} sentence pairs for training"
+        told = found.told_next(results.unit(*found.table[:2]), size)
+        return f"{told}; {_made_again(opened, plan, size)}"
 
     @property
     def following(self) -> int:
@@ -147,13 +160,24 @@ class SizeCurves:
         *_, before, last = sorted({size for sizes in self.sizes.values() for size in sizes})
         return int(float(f"{min(max(last / before, 2), self.AHEAD) * last:.2g}"))
 
-    def told_next(self, unit: NumberFormat) -> str:
+    def _within(self, there: int | None) -> int:
+        """The size that continues the row where the corpus has so many pairs for training (None:
+        not known); 0 where hardly any are left.
+        """
+        if there is None or self.following <= there:
+            return self.following
+        last, unit = (
+            max(max(sizes) for sizes in self.sizes.values()),
+            10 ** max(len(str(there)) - 2, 0),
+        )
+        return there // unit * unit if 2 * there >= 3 * last else 0
+
+    def told_next(self, unit: NumberFormat, size: int) -> str:
         """Say which size continues the row, and what the curves expect there."""
-        size = self.following
         told = [f"{one} {self.told_at(unit, one, size)}" for one in self.shown[: self.NAMED]]
         task, metric, _ = self.table
         expected = f"next size: {size:,} in `sentences`; by the curves at {task} ({metric})"
-        return f"{expected} {', '.join(told)}" if told else ""
+        return f"{expected} {', '.join(told)}"
 
     def worths(self, other: str) -> Iterator[tuple[str, int, Estimate]]:
         """Yield the methods, with their largest sizes, that a number of sentence pairs of another
@@ -177,3 +201,42 @@ class SizeCurves:
             low, high = max(one.sizes[0] for one in both), min(one.sizes[-1] for one in both)
             lower, upper = sorted(pair, key=lambda m: self.curves.curves[m].at(1.01 * found.value))
             yield Crossing(lower, upper, found, not low <= found.value <= high)
+
+
+def _training_pairs(opened: Opened, plan: Plan) -> int | None:
+    """The sentence pairs that the corpus has for training, of the language that has the fewest, or
+    with ``shortage: use-all`` the most; as far as its lines were not read yet, by the part of the
+    others that was kept. None where none is recorded.
+    """
+    stages = [stage for stage in plan.stages.values() if stage.kind == "bitext"]
+    stages = [stage for stage in stages if stage.params["part"] == "training"]
+    sizes = {stage.key: int(str(stage.params["sentences"])) for stage in stages}
+    asked = max((size for size in sizes.values() if size != Stage.EVERYTHING), default=0)
+    wanted = [(stage.kind, stage.key) for stage in stages if sizes[stage.key] == asked]
+    manifests, found = opened.storage.artifacts.manifests(wanted), list[int]()
+    for stage in (stage for stage in stages if stage.key in manifests):
+        with suppress(LookupError, TypeError):  # an older version made it
+            counts: Any = manifests[stage.key].notes["counts"]
+            split: Any = stage.params["split"]
+            read, kept = counts["training"]["read"], counts["training"]["kept"]
+            left = counts["corpus_lines"] - read - (0 if split == "files" else sum(split.values()))
+            found.append(kept + left * kept // read)
+    most = max if opened.grid.corpus.shortage == "use-all" else min
+    return most(found, default=None)
+
+
+def _made_again(opened: Opened, plan: Plan, size: int) -> str:
+    """Say how many trials of a plan are made again where its grid gets one more size."""
+    sentences = (*opened.grid.sentences, size)
+    grid = replace(opened.grid, sentences=sentences, stop=None)  # `stop` has fewer trials at first
+    try:
+        there = replace(opened, grid=grid, cells=None).again().plan.stages.keys()
+    except GridError as error:
+        return f"the grid would be refused with it: {error.faults[0]}"
+    count = sum(not there >= set(trial.evaluations.values()) for trial in plan.trials)
+    if not count:
+        return "what is there stays"
+    why = "what they read depends on the largest size"
+    if opened.grid.pairs.align_on == "largest":
+        why = "`align_on: largest` aligns the words of all sizes in one run"
+    return f"{count:,} of {counted(len(plan.trials), 'trial')} are then made again: {why}"

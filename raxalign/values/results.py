@@ -340,10 +340,10 @@ class DevMean:
     @classmethod
     def of(
         cls, plan: Plan, trial: Trial, records: Mapping[str, Mapping[str, Any]]
-    ) -> DevMean | None:
-        """Return a trial's mean over aligned languages on dev: of its first task that has one over
-        enough pairs, by the task's main metric where that has them. None where no task has any.
-        `records` are those of its evaluations, by key.
+    ) -> Iterator[DevMean]:
+        """Yield a trial's means over aligned languages on dev: of each task that has one over
+        enough pairs, by the task's main metric where that has them. `records` are those of its
+        evaluations, by key.
         """
         rows = [row for row in trial_rows(trial, records, plan.pivot) if row["split"] == "dev"]
         for task in trial.evaluations:
@@ -359,8 +359,8 @@ class DevMean:
                 if not counts or max(counts.values()) >= FEW:
                     found = values[metric].values()
                     mean = math.fsum(found) / len(found)
-                    return cls(f"{task} {spoken(metric)}", mean, plan.measured(task, metric))
-        return None
+                    yield cls(f"{task} {spoken(metric)}", mean, plan.measured(task, metric))
+                    break
 
 
 _FORMULA = re.compile(r"=(?s:.)|[@\t\r\n]|[+-](?![\d.]+(?:[eE][+-]?\d+)?$)")

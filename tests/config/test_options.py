@@ -1,5 +1,6 @@
 """Options of the command line: YAML values, the plug-in's own checks, and all faults at once."""
 
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -9,6 +10,7 @@ from raxalign.errors import RaxalignError
 from raxalign.grid import specs
 from raxalign.grid.options import read_options
 from raxalign.options import run as run_config
+from raxalign.options.sources import PathMarker
 
 MAPPING = "codes: '{nl nld' is not a YAML .*mappings {name: value}"
 CODES = r"codes: 'nl' is not permitted \(permitted: a mapping, flores, ntrex\)"
@@ -90,6 +92,27 @@ def test_text_that_is_not_yaml_is_taken_as_it_stands(tmp_path, kind, option, fie
 def test_what_takes_no_text_is_refused_with_how_it_is_written(tmp_path, kind, options, told):
     with pytest.raises(RaxalignError, match=told):
         read_options("corpora", kind, [part for part in options.split(";") if part], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("marker", "known"),
+    [
+        (PathMarker(), "{lang} and {pivot}; {LANG} and {PIVOT}"),
+        (PathMarker(is_prefix=True), "{lang} and {pivot} and {side}; {LANG} and {PIVOT}"),
+        (
+            PathMarker(of_task=True),
+            "{lang} and {pivot} and {source}; {LANG} and {PIVOT} and {SOURCE}",
+        ),
+    ],
+)
+def test_a_placeholder_that_a_path_does_not_take_is_refused_with_all_that_it_takes(
+    tmp_path: Path, marker: PathMarker, known: str
+) -> None:
+    for wrong in ("{foo}", "{SIDE}"):
+        with pytest.raises(ValueError, match="unknown placeholder") as error:
+            marker.resolve(f"{known}.{wrong}", tmp_path)
+        assert error.value.args[1] == f"paths may hold {known} are in capitals"
+    assert marker.resolve(known, tmp_path) == str(tmp_path / known)
 
 
 def test_the_words_of_options_are_those_of_grid_files() -> None:

@@ -87,6 +87,18 @@ def test_aligned_with_what_it_asked_for_saved_and_loaded_it_gives_the_same_vecto
     assert torch.equal(vectors(loaded), found)
 
 
+@pytest.mark.parametrize("kind", [*TRANSFORMER_METHODS, *PIVOT_TOO])
+def test_what_leaves_weights_and_pivot_alone_has_a_way_back_from_each_language(
+    kind, root, made_once
+):
+    """The plan lets a task be trained on any language of such a method: it is evaluated there."""
+    effect, (aligned, _, _) = small(kind, root).effect(), made_once(kind)
+    if not (effect.weights or effect.pivot):
+        for lang in LANGUAGES:
+            seen = aligned.seen_from(lang, "en").transforms
+            assert lang not in {transform.lang for transform in seen}
+
+
 @pytest.mark.parametrize("kind", TRANSFORMER_METHODS)
 def test_one_seed_gives_one_result_and_without_chance_every_seed_does(kind, root, made_once):
     """Where another seed gives the same, so does the same one."""

@@ -199,10 +199,10 @@ def test_a_selection_takes_columns_and_leaves_means_over_all_languages():
 def test_what_no_result_has_is_refused_with_what_there_is():
     wrong = r"--task sentence_retreival: no result has it; did you mean sentence_retrieval\?"
     with pytest.raises(RaxalignError, match=wrong):
-        Selection(tasks=("sentence_retreival",)).refuse_unknown(ROWS, "en")
+        Selection(tasks=("sentence_retreival",)).refuse_unknown(ROWS, PLAN)
     with pytest.raises(RaxalignError, match="there are: de, en, bg, avg, avg_zero_shot"):
-        Selection(langs=("tlh",)).refuse_unknown(ROWS, "en")
-    Selection(langs=("de",)).refuse_unknown([row(0.5, lang="de-en")], "en")
+        Selection(langs=("tlh",)).refuse_unknown(ROWS, PLAN)
+    Selection(langs=("de",)).refuse_unknown([row(0.5, lang="de-en")], PLAN)
 
 
 def test_means_over_different_languages_are_marked():

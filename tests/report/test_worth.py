@@ -13,6 +13,8 @@ from raxalign.report.sections.worth import Worth
 from raxalign.values.comparisons import Compared
 from raxalign.values.curves import SizeCurves
 from raxalign.values.scoreboard import Scoreboard
+from tests.grids import write_grid
+from tests.ran import ran
 from tests.report.test_answer import EMPTY, row
 
 TABLE = ("xnli", "accuracy", "test")
@@ -72,11 +74,50 @@ def test_the_answer_says_what_the_method_is_worth_in_data_and_what_more_would_br
 
 def test_the_next_size_continues_the_row_with_what_the_curves_expect_there(found):
     results, curves = found
-    told = curves.told_next(results.unit(*TABLE[:2]))
+    told = curves.told_next(results.unit(*TABLE[:2]), 40_000)
     assert told == (
         "next size: 40,000 in `sentences`; by the curves at xnli (accuracy) rotation 63.0 % (95 %"
         " CI 63.0–63.0), finetune 68.0 % (95 % CI 68.0–68.0)"
     )
+
+
+def next_size(folder, more="", *, size, unseen_in):
+    """The line on the next size of a finished grid whose corpus has `size` lines."""
+    path = write_grid(
+        folder,
+        encoder="phrasebook",
+        languages="{each: [de]}",
+        size=size,
+        sentences="[20, 40, 80]",
+        methods=("none: {}", "rotation: {}"),
+        tasks=(f"retrieval: {{unseen_in: {unseen_in}}}",),
+    )
+    path.write_text(path.read_text().replace("aligner: fast_align", f"aligner: fast_align{more}"))
+    opened = ran(path)
+    return SizeCurves.next_size(opened, opened.plan)
+
+
+def test_the_next_size_is_one_that_the_corpus_has_and_keeps_what_is_there_where_it_can(tmp_path):
+    told = next_size(tmp_path, size=200, unseen_in=140)  # of 200 lines 60 are held out
+    assert told.startswith("next size: 140 in `sentences`; by the curves at retrieval (")
+    assert told.endswith("; what is there stays")
+
+
+def test_the_next_size_comes_with_what_is_made_again_for_it(tmp_path):
+    told = next_size(tmp_path, ", align_on: largest", size=900, unseen_in=160)
+    assert told.startswith("next size: 160 in `sentences`; by the curves at retrieval (")
+    again = "`align_on: largest` aligns the words of all sizes in one run"
+    assert told.endswith(f"; 3 of 4 trials are then made again: {again}")
+
+
+def test_a_next_size_that_the_file_does_not_allow_yet_says_so(tmp_path):
+    told = next_size(tmp_path, size=900, unseen_in=80)
+    assert "; the grid would be refused with it: line 17: tasks.retrieval.unseen_in: 80 is" in told
+
+
+def test_a_corpus_that_is_used_up_gives_no_next_size(tmp_path):
+    told = next_size(tmp_path, size=179, unseen_in=80)
+    assert told == "no next size: the corpus has about 119 sentence pairs for training"
 
 
 def test_a_table_has_the_sizes_that_methods_are_worth_and_why_one_has_no_curve(found, tmp_path):

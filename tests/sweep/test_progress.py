@@ -17,6 +17,7 @@ from raxalign.sweep.events import (
 )
 from raxalign.sweep.job import Advance
 from raxalign.sweep.progress import Progress, describe, describe_stage
+from tests.grids import of_kind, small_plan
 from tests.sweep.conftest import expected_job
 
 
@@ -166,6 +167,14 @@ def test_no_two_shared_stages_have_the_same_line(plan):
     assert "pairs fast_align de held-out" in lines
 
 
+def test_training_runs_have_lines_with_their_source_and_seed(tmp_path):
+    task = "pos: {train_on: [en, de], data: phrasebook, epochs: 1}"
+    parts = {"languages": "{together: [de, fr]}", "seeds": "[0, 1]", "aligner": "thot"}
+    made = small_plan(tmp_path, **parts, tasks=(task,), methods=("none: {}",))
+    tuned = [describe_stage(stage) for stage in of_kind(made, "tuned")]
+    assert sorted(tuned) == [f"tuned pos {lang} seed {n}" for lang in ("de", "en") for n in (0, 1)]
+
+
 def test_a_wait_for_room_is_a_line_after_ten_seconds_and_then_every_minute(progress, out, plan):
     key = plan.trials[0].key
     text = "waits for 2 workers with 1 CPU each; the cluster has 1 CPU free"
@@ -198,6 +207,22 @@ def test_a_trial_shows_its_mean_on_dev_of_a_metric_with_enough_pairs(progress, o
     said = [line for line in lines(out) if not line.startswith("note")]
     assert said[0] == f"1/2 {describe(one)}: done, retrieval contextual accuracy all 31.2 % on dev"
     assert said[1] == f"2/2 {describe(other)}: done"  # test values are for the end
+
+
+def test_a_trial_shows_its_mean_on_dev_of_each_task(progress, out, job, tmp_path):
+    """Of the first four; how many more there are is said."""
+    names = ("one", "two", "three", "four", "five", "six")
+    tasks = [f"{n}: {{kind: ner, data: phrasebook, epochs: {k}}}" for k, n in enumerate(names, 1)]
+    plan = small_plan(tmp_path, tasks=("retrieval: {}", *tasks), methods=("none: {}",))
+    trial = plan.trials[0]
+    progress.hear(Planned(plan, 0, 0, 0, first=False))
+    for n, key in enumerate(trial.evaluations.values()):
+        score = {"lang": "de", "metric": "f1", "split": "dev", "value": n / 10}
+        split = "test" if n == 0 else "dev"  # retrieval has none on dev
+        job.storage.ledger.write(key, {"scores": [{**score, "split": split}], "seconds": 1.0}, None)
+    progress.hear(JobEnded(trial))
+    shown = "one F1 10.0 %, two F1 20.0 %, three F1 30.0 %, four F1 40.0 % and 2 more on dev"
+    assert lines(out)[0].endswith(f"done, {shown}")
 
 
 def test_what_runs_is_shown_with_its_speed_and_time_left(progress, out, plan, monkeypatch):

@@ -108,7 +108,7 @@ def test_figures_and_tables_take_the_point_with_the_smallest_value_on_dev(result
 
 
 def test_progress_says_the_mean_rank_as_it_is(plan, ledger):
-    found = DevMean.of(plan, plan.trials[0], read_records(plan, ledger))
+    (found,) = DevMean.of(plan, plan.trials[0], read_records(plan, ledger))
     shown = (found.name, found.measured.unit, found.measured.sign)
     assert shown == ("ranks mean rank", "number", -1)
 

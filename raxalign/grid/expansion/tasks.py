@@ -44,6 +44,7 @@ class TaskStages:
         if faults:
             raise GridError(self.grid.path, list(dict.fromkeys(faults)))
         for spec, task in self._tasks:
+            self.warnings += self._naming(spec)
             needs = task.needs()
             drawn = self.shared.draw(0) is not None
             if needs.seen and needs.unseen_in is None and (drawn or len(self.grid.sentences) > 1):
@@ -53,6 +54,18 @@ class TaskStages:
                     f" unseen; `unseen_in: {max(self.grid.sentences)}`, or the"
                     " largest size that you plan, fixes them now"
                 )
+
+    def _naming(self, spec: TaskSpec) -> Iterator[str]:
+        """Yield what a task is called where its `train_on` has one language, and what `{source}` in
+        a path is without it.
+        """
+        pivot, key = self.grid.pivot, f"tasks.{spec.entry}"
+        if not spec.source:
+            if "{source}" in spec.params.model_dump_json().lower():
+                yield f"{key}: without `train_on`, {{source}} in a path is {pivot}, the pivot"
+        elif sum(other.entry == spec.entry for other in self.grid.tasks) == 1:
+            named = "keeps its name" if spec.source == pivot else f"is called {spec.name}"
+            yield f"{key}: trained on {spec.source} alone, it {named} in results and claims"
 
     def _faults(self, spec: TaskSpec, task: Task) -> Iterator[Fault]:
         """Yield what is wrong with a task in its languages."""

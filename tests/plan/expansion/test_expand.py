@@ -286,7 +286,11 @@ def test_a_task_that_reads_sentences_depends_on_no_word_aligner(tmp_path, task):
 @pytest.mark.parametrize(
     ("only", "told"),
     [
-        ("metod=none", "unknown name 'metod'"),
+        ("metod=none", "unknown name 'metod'; did you mean method?"),
+        (
+            "task=retrieval",
+            "a trial has all tasks and sources: `results FILE --task NAME`",
+        ),
         ("method", "name=value"),
         ("method=nothing", "no trial has method=nothing; there are: .*none, .*rotation"),
     ],
