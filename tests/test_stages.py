@@ -285,6 +285,18 @@ def test_text_is_read_once_by_untrained_weights_and_values_are_those_without_tha
     assert {file.name for file in folder.iterdir()} == there
 
 
+def test_states_that_other_versions_have_read_are_not_used(finished, monkeypatch):
+    workshop, _ = finished
+    key = next(key for key, stage in workshop.plan.stages.items() if stage.kind == "encoder")
+    encoder, reader = workshop.encoder(key), Rotation(Rotation.Params())
+    workshop.keep_states(encoder, key, reader)
+    before = encoder.kept.folder
+    assert before.is_dir()
+    monkeypatch.setattr("raxalign.stages.workshop.versions", lambda: {"transformers": "9.9"})
+    workshop.keep_states(encoder, key, reader)
+    assert encoder.kept.folder != before
+
+
 def test_records_say_what_they_are_made_of_and_what_the_tokenizer_knew(finished):
     workshop, _ = finished
     trial = next(trial for trial in workshop.plan.trials if trial.method == "finetune")

@@ -254,8 +254,8 @@ class Workshop:
         task that leaves them alone: one from outside may change them, whatever it declares.
         """
         if type(encoder) is TransformerEncoder:
-            own = not _is_from_outside(reader)
-            encoder.keep_states(self.storage.local / "states" if own else None, key)
+            top = None if _is_from_outside(reader) else self.storage.local / "states"
+            encoder.keep_states(top, f"{key} {versions()}")
 
     def _ensure(self, stage: Stage) -> Path:
         """Do what `ensure` does, or raise `LeaseLost`."""

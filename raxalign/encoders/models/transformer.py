@@ -264,15 +264,15 @@ class TransformerEncoder(Encoder):
 
     def keep_states(self, top: Path | None, key: str) -> None:
         """Let `read` keep states below the folder `top` (None: it does not), where `key` names the
-        weights, which nothing changes from now on. A GPU computes them as fast as a disk gives
-        them, and keeps none; nor do compiled blocks.
+        weights, which nothing changes from now on, and the code that reads with them. A GPU
+        computes states as fast as a disk gives them, and keeps none; nor do compiled blocks.
         """
         if top is None or str(self.device) != "cpu" or self.compiled:
             self.kept = None
             return
         # one thread adds up in another order than two
-        by = [str(torch.__version__), torch.backends.cpu.get_cpu_capability()]
-        name = digest([key, self.precision, self.base_precision, torch.get_num_threads(), *by])
+        by = [torch.get_num_threads(), torch.backends.cpu.get_cpu_capability()]
+        name = digest([key, self.precision, self.base_precision, *by])
         self.kept = KeptStates(top / name, self.model)
 
     def run(self, inputs: Mapping[str, Any]) -> Any:
