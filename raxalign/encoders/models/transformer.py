@@ -271,8 +271,8 @@ class TransformerEncoder(Encoder):
             self.kept = None
             return
         # one thread adds up in another order than two
-        by = [torch.get_num_threads(), torch.backends.cpu.get_cpu_capability()]
-        name = digest([key, self.precision, self.base_precision, *by])
+        threads, by = torch.get_num_threads(), torch.backends.cpu.get_cpu_capability()
+        name = digest([key, self.precision, self.base_precision, threads, by])
         self.kept = KeptStates(top / name, self.model)
 
     def run(self, inputs: Mapping[str, Any]) -> Any:
