@@ -1,6 +1,6 @@
 """Whether curves through the smaller sizes of a finished grid hold what its largest size gave.
 
-usage: python -m benchmarks.held_curves GRID STORAGE [UPTO]
+usage: python -m findings.held_curves GRID STORAGE [UPTO]
 
 For each task, method and language a curve is fitted to the sizes up to UPTO (a quarter of the
 largest one by default), and its value at the largest size is compared with the measured one. A
