@@ -82,17 +82,17 @@ def main() -> int:
     for one in found(Path(grid), storage, int(upto[0]) if upto else None):
         if isinstance(one, str):
             refused += 1
-            print(f"no curve: {one}")
+            sys.stdout.write(f"no curve: {one}\n")
             continue
         inside.append(one.inside)
         low, high = (100 * (end or 0.0) for end in (one.expected.low, one.expected.high))
-        print(
+        sys.stdout.write(
             f"{one.task:20} {one.method:24} {one.lang:4} curve {100 * one.expected.value:5.1f}"
             f" [{low:5.1f}, {high:5.1f}]  measured {100 * one.measured:5.1f}"
-            f"  {'inside' if one.inside else 'OUTSIDE'}"
+            f"  {'inside' if one.inside else 'OUTSIDE'}\n"
         )
     share = sum(inside) / max(len(inside), 1)
-    print(f"{sum(inside)} of {len(inside)} inside; {refused} curves refused")
+    sys.stdout.write(f"{sum(inside)} of {len(inside)} inside; {refused} curves refused\n")
     return int(share < LEAST)
 
 
