@@ -169,6 +169,8 @@ def curves(grid: Grid, task: str | None = None) -> SizeCurves:
     opened = _current(grid)
     plan, ledger = opened.plan, opened.storage.ledger
     results = Scoreboard.of(rows(plan, ledger), plan, ledger)
+    if results.tasks and task not in (None, *results.tasks):
+        raise RaxalignError(f"no task {task}; there are: {', '.join(results.tasks)}")
     tables = (table for table in results.leading_tables() if task in (None, table[0]))
     fitted = (SizeCurves.of(results, ledger, table) for table in tables)
     found = next(filter(None, fitted), None)
@@ -348,7 +350,7 @@ def _with_budget(opened: Opened, text: str) -> tuple[Opened, Budget]:
     if opened.grid.stop is None:
         told = "is spent on looks at claims, and this grid has no `stop`: add it, or leave this out"
         raise RaxalignError(f"--budget {told}")
-    budget = Budget.of(text, opened.run)
+    budget = Budget.of(str(text), opened.run)
     return replace(opened, run=budget.run), budget
 
 

@@ -59,6 +59,8 @@ def grid(
 
     if confirm is not None and (only or shard or limit or budget):
         raise typer.BadParameter("--confirm chooses among all trials: leave out the other")
+    if dry_run and budget is not None:
+        raise typer.BadParameter("--dry-run spends nothing: leave out --budget")
     opened = open_grid(
         file, storage=storage, address=address, workers=workers, keep=keep, allow_missing=dry_run
     )
