@@ -5,12 +5,15 @@ import time
 from contextlib import contextmanager
 from copy import deepcopy
 
+import numpy as np
 import pytest
 import torch
 
+from raxalign.encoders.models import kept_states
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.kept_states import KeptStates
 from raxalign.encoders.models.transforms import Affine, Transform
+from raxalign.tasks.taggers.head import extract
 from raxalign.tasks.vectors.frame import SentenceReading
 from tests.encoders.conftest import WORDS
 
@@ -67,6 +70,17 @@ def test_sentences_under_a_map_use_what_was_read_without_it(keeping):
     assert torch.allclose(found, plain.flip(-1), atol=1e-6)
 
 
+def test_a_tagger_has_the_features_of_what_was_read_before(keeping):
+    words(keeping)
+    rows = keeping.pieces(TEXT, "de")
+    with passes(keeping.model) as counted:
+        found = extract(AlignedEncoder(keeping), rows, (1, 3))
+    assert not counted
+    keeping.kept = None
+    without = extract(AlignedEncoder(keeping), rows, (1, 3))
+    assert np.array_equal(found.flat_PH, without.flat_PH)
+
+
 def test_a_transform_inside_the_encoder_has_states_of_its_own(keeping, tmp_path):
     plain = words(keeping)
     shift = Affine(shift=torch.ones(keeping.hidden_size))
@@ -92,11 +106,27 @@ def test_what_is_read_ahead_is_each_batch_once_and_ends_where_there_is_no_room(
         found = words(keeping)
     assert len(counted) == len(TEXT)
     assert len(files(tmp_path)) == 2 * len(TEXT)
+    monkeypatch.setattr(kept_states, "_LEFT", {})
     monkeypatch.setattr(KeptStates, "LIMIT", 0)
     keeping.keep_states(tmp_path / "states", "b" * 64)
     with passes(keeping.model) as counted:
         assert torch.equal(found, words(keeping))
     assert len(counted) == len(TEXT) + 1
+
+
+def test_all_files_are_looked_at_once_in_a_while_and_not_for_each_that_is_kept(
+    keeping, tmp_path, monkeypatch
+):
+    looks: list[str] = []
+    scandir = os.scandir
+    monkeypatch.setattr(kept_states.os, "scandir", lambda path: looks.append(path) or scandir(path))
+    keeping.batch_tokens = 1
+    words(keeping)
+    assert looks.count(tmp_path / "states") == 1, "six files, one look"
+    monkeypatch.setattr(kept_states, "_LEFT", {})
+    monkeypatch.setattr(KeptStates, "LIMIT", 0)
+    keeping.words(TEXT[:1] * 2, "fr", layers=(0, 2), pooling="mean")
+    assert looks.count(tmp_path / "states") == 2, "it is full, and is asked again after a minute"
 
 
 @pytest.mark.parametrize("change", ["cut", "flipped", "empty"])
@@ -123,12 +153,14 @@ def test_a_folder_that_cannot_be_written_changes_nothing_but_time(encoder, tmp_p
 def test_what_is_in_use_stays_and_what_nothing_used_gives_way(keeping, tmp_path, monkeypatch):
     words(keeping)
     first = files(tmp_path)
+    monkeypatch.setattr(kept_states, "_LEFT", {})
     monkeypatch.setattr(KeptStates, "LIMIT", sum(file.stat().st_size for file in first) + 100)
     keeping.words(TEXT[:1], "de", layers=(1, 3), pooling="mean")
     assert files(tmp_path) == first  # in use
     old = time.time() - 2 * KeptStates.STALE
     for file in first:
         os.utime(file, (old, old))
+    monkeypatch.setattr(kept_states, "_LEFT", {})
     keeping.words(TEXT[:1], "de", layers=(3,), pooling="mean")
     left = files(tmp_path)
     assert len(left) == 2

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 _SHA = hashlib.sha256().digest_size  # bytes of a file before its states
 _DIGITS = 32  # of a digest that is a name
+_SHARE = 0.02  # of the room: what a process adds before it looks at all files again
+_FULL = 60.0  # seconds between two looks where there is no room
+_LEFT: dict[Path, tuple[float, float]] = {}
+"""By folder what this process may add before its next look, and when that may be."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +85,23 @@ class KeptStates:
                     whole.unlink(missing_ok=True)
 
     def _has_room(self, wanted: int) -> bool:
-        """Whether so many bytes may be added, after what is stale was removed for them."""
-        top = self.folder.parent
+        """Whether the wanted bytes may be added. All files are looked at once in a while."""
+        top, now = self.folder.parent, time.monotonic()
+        left, again = _LEFT.get(top, (0.0, now))
+        fits = wanted <= left
+        if not fits and now >= again:
+            free, room = self._look(top, wanted)
+            fits = wanted <= free
+            left, again = (
+                (min(free, max(_SHARE * room, wanted)), now) if fits else (0.0, now + _FULL)
+            )
+        _LEFT[top] = (left - wanted if fits else left, again)
+        return fits
+
+    def _look(self, top: Path, wanted: int) -> tuple[float, float]:
+        """Return how many bytes may be added below a folder and how many all files may take; stale
+        files are removed first, until the wanted bytes fit.
+        """
         entries = (entry for folder in os.scandir(top) for entry in os.scandir(folder.path))
         files = [(e.stat(), e.path) for e in entries if not e.name.startswith(PREFIX)]
         taken = sum(status.st_size for status, _ in files)
@@ -92,7 +111,7 @@ class KeptStates:
                 break
             Path(path).unlink(missing_ok=True)
             taken -= status.st_size
-        return taken + wanted <= room
+        return room - taken, room
 
 
 def _name(batch: Batch) -> str:

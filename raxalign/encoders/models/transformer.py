@@ -245,9 +245,9 @@ class TransformerEncoder(Encoder):
     def read_ahead(
         self, rows: RowSource, layers: Sequence[int], edits: Mapping[int, Edit] | None = None
     ) -> None:
-        """Let the states of some rows be kept that are not yet, each process beginning with another
-        batch: those that read the same text at once then share it. Does nothing where none are
-        kept, and ends where there is no room.
+        """Read and keep the states of some rows that are not kept yet. Each process begins with
+        another batch, so that those that read the same text at once share it. Does nothing where
+        no states are kept, and stops when the folder is full.
         """
         from raxalign.encoders.models.pieces import token_batches
 
