@@ -2,6 +2,7 @@
 a small grid.
 """
 
+import shutil
 from dataclasses import replace
 from typing import Any
 
@@ -268,21 +269,35 @@ def test_each_stage_is_made_once_and_a_finished_trial_evaluates_nothing_again(
     assert len(made) == len(stored)
 
 
-def test_text_is_read_once_by_untrained_weights_and_values_are_those_without_that(
-    finished, tmp_path
+def test_text_that_untrained_weights_have_read_is_not_read_again_by_other_methods(
+    finished, tmp_path, monkeypatch
 ):
     workshop, _ = finished
     (folder,) = (workshop.storage.local / "states").iterdir()  # of the encoder, not of `finetune`
-    there = {file.name for file in folder.iterdir()}
+    other = open_at(small_grid(tmp_path, "precision: fp32"))
+    shutil.copytree(folder, other.storage.local / "states" / folder.name)
+    hidden = transformer.TransformerEncoder.hidden
+
+    def probe(encoder, batch, **options):
+        assert not batch.languages, "a text is read again"
+        return hidden(encoder, batch, **options)
+
+    monkeypatch.setattr(transformer.TransformerEncoder, "hidden", probe)
+    trials = [trial for trial in workshop.plan.trials if trial.method in ("none", "rotation")]
+    assert len(trials) == 2
+    for trial in trials:
+        for old, new in zip(workshop.run_trial(trial.key), other.run_trial(trial.key), strict=True):
+            assert old["scores"] == new["scores"]
+
+
+def test_values_are_the_same_where_no_states_can_be_kept(finished, tmp_path):
+    workshop, _ = finished
     without = open_at(small_grid(tmp_path, "precision: fp32"))
     without.storage.local.mkdir()
     (without.storage.local / "states").write_text("a file where a folder should be")
     for trial in workshop.plan.trials:
-        for old, new in zip(
-            workshop.run_trial(trial.key), without.run_trial(trial.key), strict=True
-        ):
-            assert old["scores"] == new["scores"]
-    assert {file.name for file in folder.iterdir()} == there
+        old, new = workshop.run_trial(trial.key), without.run_trial(trial.key)
+        assert [one["scores"] for one in old] == [one["scores"] for one in new]
 
 
 def test_states_that_other_versions_have_read_are_not_used(finished, monkeypatch):
