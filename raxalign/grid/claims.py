@@ -183,10 +183,10 @@ class Stop(BaseParams):
         """Yield the seeds that looks give to cells. One that another claim's look has answered
         since takes none, unless it has gone on.
         """
-        depths, due = self.depths(taken), self.due(taken)
+        due = self.due(taken)
         for number, look in taken:
             of = [look.claim] if look.claim else [*look.verdicts]
-            on = [text for text in of if text in due or depths(text) > number]
+            on = [text for text in of if text in due or self.depth(taken, text) > number]
             cells = {cell for text in on for cell in self._cells(look, text)}
             if number < len(self.looks):
                 yield self.looks[number], cells if look.verdicts else set(look.cells)
@@ -197,15 +197,15 @@ class Stop(BaseParams):
         return {*look.cells}.intersection(look.verdicts.get(claim, ("", look.cells))[1])
 
     @staticmethod
-    def depths(taken: _Taken) -> Callable[[str], int]:
-        """Return what says how many looks were taken at a claim."""
-        return lambda claim: max((n for n, look in taken if look.claim in ("", claim)), default=0)
+    def depth(taken: _Taken, claim: str) -> int:
+        """Return how many looks were taken at a claim."""
+        return max((number for number, look in taken if look.claim in ("", claim)), default=0)
 
     def due(self, taken: _Taken) -> list[str]:
         """Return the claims that are open and have a look left, by their sentences."""
-        depths, (names, questions) = self.depths(taken), self.questions(taken)
+        names, questions = self.questions(taken)
         found = dict.fromkeys(self.claim_of(names[which]) for which in questions.open)
-        return [text for text in found if depths(text) < len(self.looks)]
+        return [text for text in found if self.depth(taken, text) < len(self.looks)]
 
     @staticmethod
     def claim_of(test: str) -> str:
@@ -214,7 +214,7 @@ class Stop(BaseParams):
 
     def needed(self, trials: Sequence[Trial], taken: _Taken, claim: str) -> list[Trial]:
         """Return the trials that the next look at a claim needs, of all of them the first one."""
-        number = self.depths(taken)(claim)
+        number = self.depth(taken, claim)
         own = [look for n, look in taken if n == number and look.claim in ("", claim)]
         if not own:
             return [trial for trial in trials if (trial.seed or 0) < self.looks[0]]
@@ -234,10 +234,11 @@ class Stop(BaseParams):
         count = f"{len(trials):,} of at most {most:,} trials"
         if not taken:
             return f"looks at {', '.join(map(str, looks))} seeds, none taken yet; {count}", False
-        (names, questions), due, depths = self.questions(taken), self.due(taken), self.depths(taken)
+        (names, questions), due = self.questions(taken), self.due(taken)
         last = max(number for number, _ in taken)
         told = [self.claim_of(names[which]) for which in questions.open]
-        told = [f"{t} (after look {n})" if (n := depths(t)) < last else t for t in told]
+        depths = [(text, self.depth(taken, text)) for text in told]
+        told = [f"{text} (after look {n})" if n < last else text for text, n in depths]
         left = f"open: {'; '.join(dict.fromkeys(told))}" if told else "no claim is open"
         left += "; no look is left" if told and not due else ""
         at = f"look {last} of {len(looks)} taken, at {looks[last - 1]} seeds"
@@ -260,8 +261,9 @@ class Stop(BaseParams):
         return found
 
     def place(self, trials: Sequence[Trial], claims: Iterable[Claim]) -> Callable[[int, str], str]:
-        """Return what says where a look of a number (from 1) is recorded, of all claims that were
-        due or of one: it belongs to its plan of looks, and to the trials of the first one.
+        """Return the function from a look's number (from 1) and its claim (empty: all that were
+        due) to where it is recorded, which depends on the plan of looks and on the trials of the
+        first one.
         """
         first = sorted(trial.key for trial in trials if (trial.seed or 0) < self.looks[0])
         stem = f"{_FOLDER}/{digest([self.told(claims), first])}"

@@ -157,13 +157,16 @@ class JudgedClaim:
         which is at all claims, that one.
         """
         found, trials = _Followed.of(opened, stop), opened.plan.trials
-        due, after = stop.due(found.taken), stop.depths(found.taken)
+        taken, due = found.taken, stop.due(found.taken)
         widths = {one.claim.text: one.width for one in found.judged()} if due else {}
         return [
             _NextLook(
-                text, after(text), widths.get(text, 0.0), stop.needed(trials, found.taken, text)
+                text,
+                stop.depth(taken, text),
+                widths.get(text, 0.0),
+                stop.needed(trials, taken, text),
             )
-            for text in (due if found.taken else [""])
+            for text in (due if taken else [""])
         ]
 
     @staticmethod
@@ -233,11 +236,12 @@ class _Followed:
         answers in words; None where there is none.
         """
         names, questions = self.stop.questions(self.taken)
-        depths, due = self.stop.depths(self.taken), self.stop.due(self.taken)
-        if self.taken and not (claim in due if claim else due):
+        due = self.stop.due(self.taken)
+        depths = {text: self.stop.depth(self.taken, text) for text in due if claim in ("", text)}
+        if self.taken and not depths:
             return None
-        number = 1 + min(map(depths, [claim] if claim else due), default=0)
-        at = [text for text in due if depths(text) < number and claim in ("", text)]
+        number = 1 + min(depths.values(), default=0)
+        at = [text for text, depth in depths.items() if depth < number]
         tests = self.tests(number)
         asked = [n for n in (names[which] for which in questions.open) if Stop.claim_of(n) in at]
         asked = asked if self.taken else list(tests)
@@ -260,8 +264,8 @@ class _Followed:
         """Return what the looks say about the claims."""
         names, questions = self.stop.questions(self.taken)
         answers = {names[which]: answer for which, answer in questions.answers.items()}
-        depths = self.stop.depths(self.taken)
-        last = {claim.text: depths(claim.text) for claim in self.opened.grid.claims}
+        claims = self.opened.grid.claims
+        last = {claim.text: self.stop.depth(self.taken, claim.text) for claim in claims}
         every = {*last.values(), *(answer.look for answer in answers.values())} - {0}
         at = {look: self.tests(look) for look in every}
         ended: dict[str, list[tuple[int, ClaimTest]]] = {}
