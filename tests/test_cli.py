@@ -590,25 +590,3 @@ def test_single_runs_from_pairs_to_scores(run: Callable[..., Done], tmp_path: Pa
     rows = json.loads(run("evaluate", grid, options).out)
     assert {row["lang"] for row in rows} == {"de-en"}
     assert all(0 <= row["value"] <= 1 for row in rows if row["metric"] == "contextual_accuracy")
-
-
-@pytest.mark.parametrize(
-    ("typed", "told"),
-    [
-        ("plann", "there is no command 'plann'; did you mean plan?"),
-        ("detect a.yaml", "no command 'detect'; did you mean plan --detect or power --detect?"),
-        ("run a.yaml", "there is no command 'run'; did you mean grid or "),
-        ("xyz", "there is no command 'xyz'; known: grid, plan, fetch, status, results, report,"),
-    ],
-)
-def test_a_command_that_does_not_exist_names_the_right_one(
-    run: Callable[..., Done], typed: str, told: str
-) -> None:
-    done = run(typed)
-    assert (done.code, done.out) == (2, "")
-    assert told in done.err
-
-
-def test_a_command_without_a_grid_file_names_those_that_take_one(run: Callable[..., Done]) -> None:
-    told = "This command takes no grid file: `raxalign plan FILE --detect POINTS` says"
-    assert told in run("power a.yaml").err

@@ -203,3 +203,28 @@ def test_a_stream_that_does_not_block_is_waited_for(tmp_path):
     program += "; sys.stdout = lasting(sys.stdout); print('x' * 999_999)"
     line = f"'{sys.executable}' -c \"{program}\" | (read -n 1; wc -c)"
     assert shell(line, tmp_path).stdout.strip() == "999999"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("plann", "unknown command 'plann'; did you mean plan?"),
+        (
+            "detect a.yaml",
+            "unknown command 'detect'; did you mean plan --detect or power --detect?",
+        ),
+        ("run a.yaml", "unknown command 'run'; did you mean grid or "),
+        ("xyz", "unknown command 'xyz'; known: grid, plan, fetch, status, results, report,"),
+    ],
+)
+def test_a_command_that_does_not_exist_names_the_right_one(
+    tmp_path: Path, given: str, told: str
+) -> None:
+    done = typed(*given.split(), cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert told in done.stderr
+
+
+def test_a_command_without_a_grid_file_names_those_that_take_one(tmp_path: Path) -> None:
+    told = "This command takes no grid file: `raxalign plan FILE --detect POINTS` says"
+    assert told in " ".join(typed("power", "a.yaml", cwd=tmp_path).stderr.split())

@@ -99,7 +99,7 @@ def _of(arguments: list[str]) -> typer.Typer:
         known = {str(command.name): command for command in every}
         near = get_close_matches(asked[0], known) or [*_about(asked[0].lower(), known)]
         told = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known)}"
-        raise RaxalignError(f"there is no command {printable(asked[0])!r}; {told}")
+        raise RaxalignError(f"unknown command {printable(asked[0])!r}; {told}")
     return program
 
 
