@@ -166,10 +166,8 @@ class SizeCurves:
         """
         if there is None or self.following <= there:
             return self.following
-        last, unit = (
-            max(max(sizes) for sizes in self.sizes.values()),
-            10 ** max(len(str(there)) - 2, 0),
-        )
+        last = max(max(sizes) for sizes in self.sizes.values())
+        unit = 10 ** max(len(str(there)) - 2, 0)  # two digits
         return there // unit * unit if 2 * there >= 3 * last else 0
 
     def told_next(self, unit: NumberFormat, size: int) -> str:

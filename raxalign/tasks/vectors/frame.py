@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 
 from raxalign.arrays import Bools, Ints
 from raxalign.corpora.readers.inspection import FileRead, LocalRows
@@ -34,9 +34,6 @@ from raxalign.sample import Sample, clusters_of, column, units_of
 from raxalign.similarity.measures import MEASURES, TEMPERATURE
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, means
 from raxalign.train.runtime import Runtime
-
-if TYPE_CHECKING:
-    pass
 
 SearchDirection = Literal["to_pivot", "from_pivot"]
 """`to_pivot` searches the pivot's side for queries of the other language."""
