@@ -113,8 +113,12 @@ class Files(ABC):
         now and then: what takes days must not look abandoned to another machine.
         """
         target = self.local / path
-        folder = target.with_name(temporary_name(target.name))
         with StorageError.at(str(target), "make a folder"):
+            _make_folders(target.parent)
+            # who searches ledger/ for records, whatever names he skips, finds none half-written;
+            # but a rename needs one file system, and ledger/ may be a link to a larger one
+            one = target.parent.stat().st_dev == self.local.stat().st_dev
+            folder = (self.local if one else target.parent) / temporary_name(target.name)
             _make_folders(folder)
         try:
             with beating(lambda: os.utime(folder), every=_BEAT, name="raxalign-store"):

@@ -5,6 +5,7 @@ import gc
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 from pathlib import Path
 
@@ -70,6 +71,31 @@ def test_a_process_killed_while_it_builds_leaves_nothing_usable(shared, tmp_path
     assert swept(store.root) == 1
     assert temporaries(tmp_path) == []
     assert store.verify("pairs", KEY)
+
+
+def test_who_searches_a_folder_of_the_storage_finds_no_half_written_file(tmp_path):
+    def seen(folder):
+        return sorted(path.name for path in folder.rglob("words.txt"))
+
+    def build_and_look(folder):
+        (folder / "words.txt").write_text("half")
+        assert seen(tmp_path) == ["words.txt"]
+        assert seen(tmp_path / "artifacts") == []
+        return {}
+
+    ArtifactStore(str(tmp_path)).make("pairs", KEY, build_and_look)
+    assert seen(tmp_path / "artifacts") == ["words.txt"]
+
+
+def test_a_folder_of_the_storage_may_be_a_link_to_another_file_system(tmp_path):
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as large:
+        if Path(large).stat().st_dev == tmp_path.stat().st_dev:
+            pytest.skip("the temporary folder is on the same file system")
+        (tmp_path / "artifacts").symlink_to(large)
+        store = ArtifactStore(str(tmp_path))
+        assert (store.make("pairs", KEY, build) / "words.txt").read_text() == "whole"
+        assert store.verify("pairs", KEY)
+        assert temporaries(tmp_path, Path(large)) == []
 
 
 def test_a_process_killed_while_it_publishes_leaves_nothing_or_all(tmp_path):
