@@ -13,6 +13,7 @@ from raxalign.encoders.models import kept_states
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.kept_states import KeptStates
 from raxalign.encoders.models.transforms import Affine, Transform
+from raxalign.tasks.classifiers.head import SentenceClassifier
 from raxalign.tasks.taggers.head import extract
 from raxalign.tasks.vectors.frame import SentenceReading
 from tests.encoders.conftest import WORDS
@@ -96,6 +97,77 @@ def test_weights_that_were_trained_are_never_read_from_what_was_kept(keeping):
     with torch.no_grad():
         keeping.model.base_model.embeddings.word_embeddings.weight.mul_(2)
     assert not torch.equal(before, words(keeping))
+
+
+@pytest.fixture
+def trained(keeping, tmp_path):
+    """Files of a classifier's weights after two epochs."""
+    model = classifier(AlignedEncoder(keeping))
+    paths = [tmp_path / f"{epoch}.safetensors" for epoch in (1, 2)]
+    for path in paths:
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(0.01 * parameter.requires_grad)
+        model.save(path)
+    return paths
+
+
+def classifier(aligned):
+    """A classifier that has not been trained."""
+    return SentenceClassifier(aligned, 3, dropout=0.1, max_length=16, seed=0)
+
+
+def probabilities(aligned, file):
+    """What a trained classifier answers, and how often its encoder ran for that."""
+    model = classifier(aligned)
+    model.load(file)
+    rows = model.rows([(" ".join(words),) for words in TEXT], ["de"] * len(TEXT))
+    with passes(model.model) as counted:
+        return model.probabilities(rows), len(counted)
+
+
+def test_a_trained_classifier_reads_a_text_once_for_all_maps_that_share_its_training(
+    keeping, trained
+):
+    turned = Affine(weight=torch.eye(keeping.hidden_size).flip(0))
+    mapped = AlignedEncoder(keeping, (Transform("de", 3, steps=(turned,)),))
+    first, passes_before = probabilities(AlignedEncoder(keeping), trained[0])
+    found, more = probabilities(mapped, trained[0])
+    assert (passes_before, more) == (1, 0)
+    assert not torch.equal(first, found)
+    keeping.kept = None
+    assert torch.equal(first, probabilities(AlignedEncoder(keeping), trained[0])[0])
+    assert torch.equal(found, probabilities(mapped, trained[0])[0])
+
+
+def test_weights_of_another_epoch_read_for_themselves(keeping, trained):
+    first, _ = probabilities(AlignedEncoder(keeping), trained[0])
+    second, ran = probabilities(AlignedEncoder(keeping), trained[1])
+    assert ran == 1
+    assert not torch.equal(first, second)
+
+
+def test_a_classifier_under_a_transform_inside_reads_for_itself(keeping, trained):
+    shift = Affine(shift=torch.ones(keeping.hidden_size))
+    inside = AlignedEncoder(keeping, (Transform("de", 0, "inside", (shift,)),))
+    plain, _ = probabilities(AlignedEncoder(keeping), trained[0])
+    moved, ran = probabilities(inside, trained[0])
+    assert ran == 1
+    assert not torch.equal(plain, moved)
+
+
+def test_what_is_in_training_is_not_kept(keeping, trained, tmp_path):
+    model = classifier(AlignedEncoder(keeping))
+    rows = model.rows([(" ".join(words),) for words in TEXT], ["de"] * len(TEXT))
+    model.train()
+    model(rows).sum().backward()  # before its weights are fixed
+    model.load(trained[0])
+    model.train()
+    with torch.no_grad():
+        model(rows)  # with dropout
+    model.eval()
+    model(rows).sum().backward()  # a gradient is asked for
+    assert files(tmp_path) == []
 
 
 def test_what_is_read_ahead_is_each_batch_once_and_ends_where_there_is_no_room(

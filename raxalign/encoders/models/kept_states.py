@@ -1,5 +1,5 @@
-"""Hidden states of batches that an encoder of fixed weights has read, in files of this machine: the
-methods and tasks of a grid read the same text by the same encoder, on a CPU for minutes each time.
+"""Hidden states of what an encoder of fixed weights has read, in files of this machine: the methods
+and tasks of a grid read the same text by the same encoder, on a CPU for minutes each time.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from raxalign.lazy import np, torch
 from raxalign.store.alive import PREFIX, temporary_name
+from raxalign.store.key import file_digest
 
 if TYPE_CHECKING:
+    from raxalign.encoders.models.rows import Packed
     from raxalign.encoders.models.vectors import Batch
 
 _SHA = hashlib.sha256().digest_size  # bytes of a file before its states
@@ -46,7 +48,14 @@ class KeptStates:
     folder: Path
     model: Any
 
-    def recall(self, batch: Batch, layers: Sequence[int]) -> list[torch.Tensor] | None:
+    def of_trained(self, file: Path, model: Any) -> KeptStates:
+        """Return where the states of a `model` are kept that was trained from this one, and has the
+        weights of a file.
+        """
+        name = hashlib.sha256(f"{self.folder.name} {file_digest(file)}".encode()).hexdigest()
+        return KeptStates(self.folder.with_name(name), model)
+
+    def recall(self, batch: Batch | Packed, layers: Sequence[int]) -> list[torch.Tensor] | None:
         """Return the states (B, T, H) of a batch after some layers; None unless all are there."""
         name, found = _name(batch), []
         for layer in layers:
@@ -65,7 +74,7 @@ class KeptStates:
         name = _name(batch)
         return all((self.folder / f"{name}-{layer}").exists() for layer in layers)
 
-    def keep(self, batch: Batch, states: Mapping[int, torch.Tensor]) -> None:
+    def keep(self, batch: Batch | Packed, states: Mapping[int, torch.Tensor]) -> None:
         """Keep the states (B, T, H) of a batch by their layers, where there is room."""
         name = _name(batch)
         for layer, states_BTH in states.items():
@@ -114,9 +123,19 @@ class KeptStates:
         return room - taken, room
 
 
-def _name(batch: Batch) -> str:
+def _name(batch: Batch | Packed) -> str:
     """The digest of what states depend on: subword tokens, their places and their languages."""
-    found = hashlib.sha256(repr((tuple(batch.ids_BT.shape), batch.languages)).encode())
-    for part in (batch.ids_BT, batch.mask_BT, batch.segments_BT, batch.langs_BT):
-        found.update(part.contiguous().numpy().tobytes())
+    from raxalign.encoders.models.rows import Packed
+
+    if isinstance(batch, Packed):
+        arrays = [batch.ids_BT, batch.positions_BT, batch.sentences_BT, batch.segments_BT]
+        arrays += [] if batch.langs_BT is None else [batch.langs_BT]
+        kind = "shared" if batch.shared else "rows"
+    else:
+        tensors = (batch.ids_BT, batch.mask_BT, batch.segments_BT, batch.langs_BT)
+        arrays, kind = [tensor.numpy() for tensor in tensors], "batch"
+    shape, names = tuple(batch.ids_BT.shape), batch.languages
+    found = hashlib.sha256(repr((kind, len(arrays), shape, names)).encode())
+    for array in arrays:
+        found.update(np.ascontiguousarray(array).tobytes())
     return found.hexdigest()[:_DIGITS]

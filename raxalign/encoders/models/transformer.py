@@ -304,15 +304,26 @@ class TransformerEncoder(Encoder):
         return Packed.of(parts, filler, width or 0)
 
     def states(self, packed: Packed, layers: tuple[int, ...]) -> list[torch.Tensor]:
-        """Return the states of some layers, (B * T, H) each, by `starts_S`. Gradient flows."""
+        """Return the states of some layers, (B * T, H) each, by `starts_S`. Gradient flows. Without
+        it and without dropout, those of fixed weights are read once (`kept`).
+        """
+        fixed = not torch.is_grad_enabled() and not self.model.training
+        kept = self._kept(None) if fixed else None
+        states = kept.recall(packed, layers) if kept else None
+        if states is None:
+            states = self._packed(packed, layers)
+            if kept:
+                kept.keep(packed, dict(zip(layers, states, strict=True)))
+        return [state.reshape(-1, state.shape[-1]) for state in states]
+
+    def _packed(self, packed: Packed, layers: tuple[int, ...]) -> list[torch.Tensor]:
+        """The states (B, T, H) of some layers."""
         if packed.shared:
             with self.arithmetic(), compiled_blocks(self):
                 states = _packed_states(self, packed, layers)
-            states = [self.widened(state) for state in states]
-        else:
-            hidden = self.hidden(self.one_per_row(packed), upto=max(layers))
-            states = [hidden[layer] for layer in layers]
-        return [state.reshape(-1, state.shape[-1]) for state in states]
+            return [self.widened(state) for state in states]
+        hidden = self.hidden(self.one_per_row(packed), upto=max(layers))
+        return [hidden[layer] for layer in layers]
 
     def one_per_row(self, packed: Packed) -> Batch:
         """Return rows of one sentence each as a batch, with their languages if they are known."""
