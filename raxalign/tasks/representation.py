@@ -86,7 +86,15 @@ _DECLARED = (
     ),
 )
 _MEASURED = tuple(replace(entry, sample=_of_pairs) for entry in _DECLARED)
-_ORDER = tuple(entry.name for entry in _MEASURED if entry.name != "anisotropy_pivot")
+_OF_TEXT = share(
+    "shared_subwords",
+    "Share of the different subword tokens of both sides of the text that are in both.",
+    "neither",
+)
+_ORDER = (
+    *(entry.name for entry in _MEASURED if entry.name != "anisotropy_pivot"),
+    _OF_TEXT.name,
+)
 _DEFAULT = ("language_probe", "anisotropy")
 _TYPES = 20
 """Pairs of word types that are placed."""
@@ -112,7 +120,9 @@ class Representation(VectorTask):
     and does not count for `mexa`. `margin` is the difference of Artetxe and Schwenk (`distance`),
     which has a value wherever means are. `cka` is biased upwards where there are fewer vectors than
     ten times their width; `cka_unbiased` is not. Larger values are better of `mexa`, `retrieval`
-    and `margin` alone.
+    and `margin` alone. `shared_subwords` is of the text and the tokenizer alone, and the same for
+    all methods: how many of the different subword tokens (of static vectors: words) both languages
+    have, among those that either has.
 
     Predictions have a `kind`. With `pair` they are the values of a pair of translations at a layer,
     of which intervals and tests are made. Other ones are points of a plane. Occurrences of linked
@@ -124,7 +134,7 @@ class Representation(VectorTask):
 
     Reference: Ethayarajh (2019) for anisotropy; Kargaran et al. (2024, MEXA), Kornblith et al.
     (2019, CKA), Nguyen et al. (2021, its unbiased form), Artetxe and Schwenk (2019, margin),
-    Radovanović et al. (2010, hubness).
+    Radovanović et al. (2010, hubness), Pires et al. (2019, shared subword tokens).
 
     Relations: Most of its measures describe the space and rank no method; `retrieval` and
     `sentence_retrieval` measure what the space is good for.
@@ -139,10 +149,11 @@ class Representation(VectorTask):
     papers = (
         *("ethayarajh2019", "measures=mexa kargaran2024", "measures=cka kornblith2019"),
         *("measures=cka_unbiased nguyen2021cka", "measures=margin artetxe2019margin"),
-        "measures=hubness radovanovic2010",
+        *("measures=hubness radovanovic2010", "measures=shared_subwords pires2019"),
     )
     metrics = (
         *_MEASURED,
+        _OF_TEXT,
         *(
             replace(
                 entry,
@@ -185,7 +196,8 @@ class Representation(VectorTask):
         """Number of linked pairs that are placed, evenly spread over the text."""
         measures: Annotated[tuple[str, ...], SEVERAL, LATER] = _DEFAULT
         """What is measured at each layer: `language_probe`, `anisotropy`, and for pairs of
-        translations `mexa`, `retrieval`, `margin`, `hubness`, `cka` and `cka_unbiased`.
+        translations `mexa`, `retrieval`, `margin`, `hubness`, `cka` and `cka_unbiased`; and once
+        for the text `shared_subwords`.
         """
         sentence_pooling: Annotated[Literal["words", "mean", "weighted", "cls", "last"], LATER] = (
             "words"
@@ -261,11 +273,14 @@ class Representation(VectorTask):
         self, aligned: AlignedEncoder, lang: str, inputs: TaskInputs
     ) -> Iterator[tuple[str, frame.SplitResult]]:
         """Examine the test side."""
-        layers = self._layers(aligned.n_layers)
+        layers, codes = self._layers(aligned.n_layers), (lang, inputs.pivot)
         if self.params.sentence_pooling != "words":
-            read, notes = self._whole_sentences(aligned, lang, inputs, layers)
+            pairs = SentencePairs.read(inputs.bitext[lang] / "data")
+            pairs = pairs.first(self.params.max_sentences)
+            read = self._whole_sentences(aligned, pairs, codes, layers)
             values, columns = self._measured(read, layers)
-            yield "test", frame.SplitResult(values, columns, notes)
+            values |= self._of_text(aligned, (pairs.src, pairs.tgt), codes)
+            yield "test", frame.SplitResult(values, columns, {"sentences": len(pairs.ids)})
             return
         linked = self._linked(aligned, lang, inputs, layers)
         words = {
@@ -274,6 +289,8 @@ class Representation(VectorTask):
         }
         notes = {"sentences": len(linked.pairs.ids), **words}
         values, columns = self._measured(self._sides(linked), layers)
+        sentences = (linked.pairs.src.sentences, linked.pairs.tgt.sentences)
+        values |= self._of_text(aligned, sentences, codes)
         tables = [*self._points(linked, layers, inputs.pivot), *columns]
         yield "test", frame.SplitResult(values, tables, notes)
 
@@ -336,9 +353,13 @@ class Representation(VectorTask):
         )
 
     def _whole_sentences(
-        self, aligned: AlignedEncoder, lang: str, inputs: TaskInputs, layers: tuple[int, ...]
-    ) -> tuple[_Sides, dict[str, object]]:
-        """The sentences of the test side by their pieces, and notes."""
+        self,
+        aligned: AlignedEncoder,
+        pairs: SentencePairs,
+        codes: tuple[str, str],
+        layers: tuple[int, ...],
+    ) -> _Sides:
+        """The sentences of the test side by their pieces."""
         pooling = self.params.sentence_pooling
         assert pooling != "words"
         if aligned.encoder.family != "transformer":
@@ -346,14 +367,35 @@ class Representation(VectorTask):
                 f"representation: `sentence_pooling: {pooling}` requires a transformer encoder;"
                 " static vectors have `words`"
             )
-        pairs = SentencePairs.read(inputs.bitext[lang] / "data").first(self.params.max_sentences)
         how = SentenceReading("last", pooling)
         groups = [[layer] for layer in layers]
         sides = []
-        for sentences, code in ((pairs.src, lang), (pairs.tgt, inputs.pivot)):
+        for sentences, code in zip((pairs.src, pairs.tgt), codes, strict=True):
             vectors_SLH, read = how.layered(aligned, sentences, code, groups)
             sides.append((vectors_SLH.float().cpu().numpy()[read], np.flatnonzero(read)))
-        return _Sides.of_sentences(sides, pairs.ids, pairs.tgt), {"sentences": len(pairs.ids)}
+        return _Sides.of_sentences(sides, pairs.ids, pairs.tgt)
+
+    def _of_text(
+        self,
+        aligned: AlignedEncoder,
+        sides: tuple[Sequence[Sequence[str]], Sequence[Sequence[str]]],
+        codes: tuple[str, str],
+    ) -> dict[str, float]:
+        """The measure of the sentences themselves, in the language and in the pivot."""
+        from raxalign.encoders.models.pieces import Pieces
+        from raxalign.encoders.models.transformer import TransformerEncoder
+
+        if _OF_TEXT.name not in self.params.measures:
+            return {}
+        encoder = aligned.encoder
+        one, other = (
+            set(Pieces.read(encoder.tokenizer, [sentences], code).ids[:].tolist())
+            if isinstance(encoder, TransformerEncoder)
+            else {word for sentence in sentences for word in sentence}
+            for sentences, code in zip(sides, codes, strict=True)
+        )
+        either = one | other
+        return {_OF_TEXT.name: len(one & other) / len(either)} if either else {}
 
     def _measured(
         self, sides: _Sides, layers: tuple[int, ...]
@@ -383,7 +425,7 @@ class Representation(VectorTask):
         if "anisotropy" in params.measures:
             found |= {"anisotropy": anisotropy(one), "anisotropy_pivot": anisotropy(other)}
         src, tgt = (side[numbers] for side, numbers in zip((one, other), sides.pairs, strict=True))
-        if set(params.measures) <= set(_DEFAULT) or len(src) < 2:
+        if set(params.measures) <= {*_DEFAULT, _OF_TEXT.name} or len(src) < 2:
             return found, of_pairs
         pairs = PairMeasures.of(src, tgt, params.k)
         for name in params.measures:

@@ -126,7 +126,7 @@ LOWER = {
     "sentence_retrieval": ("max_rank", "own_language"),
 }
 NEITHER = {
-    "representation": ("language_probe", *SPACES, *LAYERS[1:]),
+    "representation": ("language_probe", "shared_subwords", *SPACES, *LAYERS[1:]),
     "sentence_retrieval": ("pivot_language",),
     "bitext_mining": ("threshold",),
 }

@@ -128,3 +128,38 @@ def test_every_layer_of_a_transformer_and_the_mean_over_languages(tmp_path):
     assert outcome.notes["de-en"]["sentences"] == 40
     first = values(run(tmp_path, AlignedEncoder(encoder), layers="1"))
     assert first.keys() >= {"layer1_anisotropy", "anisotropy"}
+
+
+def overlap(one, other):
+    """By sets of types."""
+    return len({*one} & {*other}) / len({*one} | {*other})
+
+
+@pytest.mark.parametrize("pooling", ["words", "mean"])
+def test_shared_subwords_are_those_of_both_texts_among_those_of_either(tmp_path, pooling):
+    encoder = toy_encoder(tmp_path / "encoder", layers=1)
+    how = {"unit": "sentences", "sentence_pooling": pooling, "projection": "none"}
+    measures = ["shared_subwords", "mexa"]
+    outcome = run(tmp_path, AlignedEncoder(encoder), measures=measures, max_sentences=10, **how)
+    rows, found = toy_rows(40), values(outcome)
+    one, other = (
+        [
+            piece
+            for words in rows[side][:10]
+            for piece in encoder.tokenizer.tokenize(list(words), is_split_into_words=True)
+        ]
+        for side in ("src", "tgt")
+    )
+    assert found["shared_subwords"] == pytest.approx(overlap(one, other))
+    assert 0 < found["shared_subwords"] < 1
+    assert "layer0_shared_subwords" not in found
+
+
+def test_of_static_vectors_shared_subwords_are_shared_words(tmp_path):
+    rows = {**toy_rows(2), "src": [["a", "b", "b"], ["c"]], "tgt": [["b", "d"], ["c", "e"]]}
+    rows |= {"src_links": [[0], [0]], "tgt_links": [[0], [0]]}
+    write_pairs(tmp_path / "data", rows)
+    letters = {letter: [1.0, i] for i, letter in enumerate("abcde")}
+    space = static({"de": letters, "en": letters})
+    found = values(run(tmp_path, space, measures=["shared_subwords"], projection="none"))
+    assert found == {"shared_subwords": 2 / 5}
