@@ -39,7 +39,7 @@ class Linear(WordMapMethod):
           linear: {center: true, layers: 8-12}
     """
 
-    VERSION = 2
+    VERSION = 3
     name = "linear"
     reference = "Mikolov et al. 2013; Wang et al. 2019"
     papers = ("mikolov2013translation", "wang2019")

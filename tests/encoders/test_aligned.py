@@ -31,6 +31,21 @@ def test_affine_subtracts_then_turns_then_shifts():
     assert torch.allclose(lengths, torch.tensor([[0.6, 0.8], [0, 0]]))
 
 
+def test_the_way_back_of_a_map_of_few_pairs_loses_what_it_sends_to_zero_and_adds_no_noise():
+    """Of 40 dimensions the map keeps 6, and turns them; float32 rounds its zeros to about 1e-8,
+    which must not come back as 1e8.
+    """
+    draw = torch.Generator().manual_seed(0)
+    turn, _ = torch.linalg.qr(torch.randn(40, 40, generator=draw, dtype=torch.float64))
+    kept, _ = torch.linalg.qr(torch.randn(40, 6, generator=draw, dtype=torch.float64))
+    there = Affine(weight=(kept @ kept.T @ turn).float())
+    assert torch.linalg.matrix_rank(there.weight.double()) > 6, "as float64 reads what was rounded"
+    x = torch.randn(5, 40, generator=draw)
+    back = there.inverse()(there(x))
+    assert torch.allclose(back, x @ (kept @ kept.T).float(), atol=1e-5)
+    assert torch.linalg.matrix_norm(there.inverse().weight, 2) == pytest.approx(1, abs=1e-4)
+
+
 def test_steps_apply_in_their_order_to_their_language_and_layer_only(encoder):
     step, plain = affine(0), AlignedEncoder(encoder)
     aligned = AlignedEncoder(encoder, (Transform("en", 2, steps=(step, Unit())),))

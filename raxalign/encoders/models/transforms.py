@@ -41,8 +41,14 @@ class Affine:
         return x if self.shift is None else x + self.shift
 
     def inverse(self) -> Affine:
-        """The map back; by the pseudo-inverse where the weight has no inverse."""
-        weight = None if self.weight is None else torch.linalg.pinv(self.weight.double()).float()
+        """The map back; by the pseudo-inverse where the weight has no inverse: what it sends to
+        zero does not come back.
+        """
+        if self.weight is None:
+            return Affine(self.shift, None, self.center)
+        # its zeros are only as near to zero as float32 rounds them
+        rounding = max(self.weight.shape) * torch.finfo(torch.float32).eps
+        weight = torch.linalg.pinv(self.weight.double(), rtol=rounding).float()
         return Affine(self.shift, weight, self.center)
 
     def to(self, device: str) -> Affine:
