@@ -300,6 +300,34 @@ def test_values_are_the_same_where_no_states_can_be_kept(finished, tmp_path):
         assert [one["scores"] for one in old] == [one["scores"] for one in new]
 
 
+@pytest.mark.parametrize("readout", ["keep", "refit"])
+def test_the_test_sets_of_a_shared_training_run_are_read_once(tmp_path, monkeypatch, readout):
+    """`rotation`, kept or fitted again on what was trained, and `none` have one training run."""
+    sizes = "data: phrasebook, phrasebook: {train: 60, dev: 12, test: 24}, epochs: 1"
+    tasks = (f"xnli: {{readout: {readout}, {sizes}}}",)
+    path = write_grid(tmp_path, methods=("none: {}", "rotation: {}"), tasks=tasks, **ONE)
+    shops = open_at(path), open_at(path, tmp_path / "without")
+    shops[1].storage.local.mkdir()
+    (shops[1].storage.local / "states").write_text("a file where a folder should be")
+    read, states = [], transformer._packed_states
+
+    def noted(encoder, packed, layers):
+        read.extend(packed.languages)  # none of the probe
+        return states(encoder, packed, layers)
+
+    monkeypatch.setattr(transformer, "_packed_states", noted)
+    counts, scores = [], []
+    for shop in shops:
+        for trial in shop.plan.trials:
+            shop._ensure_inputs(shop.plan.stages[trial.evaluations["xnli"]])
+        for trial in shop.plan.trials:
+            before = len(read)
+            scores.append(shop.run_trial(trial.key)[0]["scores"])
+            counts.append(len(read) - before)
+    assert counts[0] == counts[2] == counts[3] > counts[1] == 0
+    assert scores[:2] == scores[2:]
+
+
 def test_states_that_other_versions_have_read_are_not_used(finished, monkeypatch):
     workshop, _ = finished
     key = next(key for key, stage in workshop.plan.stages.items() if stage.kind == "encoder")

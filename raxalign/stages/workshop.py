@@ -249,13 +249,14 @@ class Workshop:
             self._aligned[key] = found
         return self._aligned[key]
 
-    def keep_states(self, encoder: Encoder, key: str, reader: object) -> None:
+    def keep_states(self, encoder: Encoder, key: str, reader: object, start: str = "") -> None:
         """Let an encoder with the weights of the stage `key` read each text once, for a method or a
-        task that leaves them alone: one from outside may change them, whatever it declares.
+        task that leaves them alone: one from outside may change them, whatever it declares. With
+        `start`, the stage that training began from, so does what the task trained.
         """
         if type(encoder) is TransformerEncoder:
             top = None if _is_from_outside(reader) else self.storage.local / "states"
-            encoder.keep_states(top, f"{key} {versions()}")
+            encoder.keep_states(top, f"{key} {versions()}", start and f"{start} {versions()}")
 
     def _ensure(self, stage: Stage) -> Path:
         """Do what `ensure` does, or raise `LeaseLost`."""
@@ -438,10 +439,13 @@ class Workshop:
         was trained on, where that is not the pivot's and training read it without its transforms.
         """
         aligned, hub = self.aligned(stage.inputs["aligned"]), stage.params.get("hub")
+        trained = stage.inputs.get("trained", "")
         if not aligned.weights_changed:
             before = self.plan.stages[stage.inputs["aligned"]].inputs["encoder"]
-            self.keep_states(aligned.encoder, before, stage.plugin())
-        start = self.plan.stages.get(stage.inputs.get("trained", ""))
+            readers = sum(s.inputs.get("trained") == trained for s in self.plan.stages.values())
+            first = self.plan.start_of(before) if readers > 1 else None
+            self.keep_states(aligned.encoder, before, stage.plugin(), first.key if first else "")
+        start = self.plan.stages.get(trained)
         if hub is None or start is None or start.kind != "tuned" or "encoder" not in start.inputs:
             return aligned
         return aligned.seen_from(str(stage.params["pivot"]), str(hub))
@@ -489,11 +493,7 @@ class Workshop:
             if entry.trained:
                 thin |= Caveats.thin_support(entry.maker, notes)
             if entry.kind == "aligned":
-                rests = {
-                    lang: facts
-                    for lang, facts in notes.items()
-                    if isinstance(facts, Mapping) and "rank" in facts
-                }
+                rests = {k: v for k, v in notes.items() if isinstance(v, Mapping) and "rank" in v}
                 fitted |= {entry.maker: rests} if rests else {}
         found = {
             "unknown_in_training": unknown,

@@ -115,11 +115,18 @@ class Files(ABC):
         target = self.local / path
         with StorageError.at(str(target), "make a folder"):
             _make_folders(target.parent)
-            # who searches ledger/ for records, whatever names he skips, finds none half-written;
-            # but a rename needs one file system, and ledger/ may be a link to a larger one
-            one = target.parent.stat().st_dev == self.local.stat().st_dev
-            folder = (self.local if one else target.parent) / temporary_name(target.name)
+            # who searches ledger/ for records, whatever names he skips, finds none half-written
+            folder = self.local / temporary_name(target.name)
             _make_folders(folder)
+            beside = target.with_name(folder.name)
+            try:
+                folder.rename(beside).rename(folder)
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+                folder.rmdir()  # ledger/ is a mount or a link, into which nothing can be renamed
+                folder = beside
+                _make_folders(folder)
         try:
             with beating(lambda: os.utime(folder), every=_BEAT, name="raxalign-store"):
                 yield folder

@@ -122,7 +122,7 @@ class Representation(VectorTask):
     ten times their width; `cka_unbiased` is not. Larger values are better of `mexa`, `retrieval`
     and `margin` alone. `shared_subwords` is of the text and the tokenizer alone, and the same for
     all methods: how many of the different subword tokens (of static vectors: words) both languages
-    have, among those that either has.
+    have, among those that either has; unknown ones do not count.
 
     Predictions have a `kind`. With `pair` they are the values of a pair of translations at a layer,
     of which intervals and tests are made. Other ones are points of a plane. Occurrences of linked
@@ -388,14 +388,15 @@ class Representation(VectorTask):
         if _OF_TEXT.name not in self.params.measures:
             return {}
         encoder = aligned.encoder
-        one, other = (
-            set(Pieces.read(encoder.tokenizer, [sentences], code).ids[:].tolist())
-            if isinstance(encoder, TransformerEncoder)
-            else {word for sentence in sentences for word in sentence}
-            for sentences, code in zip(sides, codes, strict=True)
-        )
-        either = one | other
-        return {_OF_TEXT.name: len(one & other) / len(either)} if either else {}
+        found = list[set[Any]]()
+        for sentences, code in zip(sides, codes, strict=True):
+            if isinstance(encoder, TransformerEncoder):
+                pieces = Pieces.read(encoder.tokenizer, [sentences], code)
+                found.append({*pieces.ids[:].tolist()} - {encoder.tokenizer.unk_token_id})
+            else:
+                found.append({word for sentence in sentences for word in sentence})
+        shared, either = found[0] & found[1], found[0] | found[1]
+        return {_OF_TEXT.name: len(shared) / len(either)} if either else {}
 
     def _measured(
         self, sides: _Sides, layers: tuple[int, ...]

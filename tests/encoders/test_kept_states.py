@@ -33,7 +33,7 @@ def passes(model):
 @pytest.fixture
 def keeping(encoder, tmp_path):
     """An encoder whose states are kept."""
-    encoder.keep_states(tmp_path / "states", "a" * 64)
+    encoder.keep_states(tmp_path / "states", "a" * 64, "b" * 64)
     return encoder
 
 
@@ -119,8 +119,9 @@ def classifier(aligned):
 
 def probabilities(aligned, file):
     """What a trained classifier answers, and how often its encoder ran for that."""
-    model = classifier(aligned)
+    model, kept = classifier(aligned), aligned.encoder.kept
     model.load(file)
+    model.encoder.kept = kept and kept.of_trained(file, model.model)
     rows = model.rows([(" ".join(words),) for words in TEXT], ["de"] * len(TEXT))
     with passes(model.model) as counted:
         return model.probabilities(rows), len(counted)
@@ -138,6 +139,23 @@ def test_a_trained_classifier_reads_a_text_once_for_all_maps_that_share_its_trai
     keeping.kept = None
     assert torch.equal(first, probabilities(AlignedEncoder(keeping), trained[0])[0])
     assert torch.equal(found, probabilities(mapped, trained[0])[0])
+
+
+def test_an_encoder_that_has_the_trained_weights_already_reads_what_was_read_by_them(
+    keeping, trained, tmp_path
+):
+    """A map that is fitted again after the training starts from what the training left."""
+    first, _ = probabilities(AlignedEncoder(keeping), trained[0])
+    keeping.keep_states(tmp_path / "states", "c" * 64, "b" * 64)
+    again, ran = probabilities(AlignedEncoder(keeping), trained[0])
+    assert ran == 0
+    assert torch.equal(first, again)
+
+
+def test_what_one_evaluation_alone_reads_is_not_kept(keeping, trained, tmp_path):
+    keeping.keep_states(tmp_path / "states", "a" * 64)
+    probabilities(AlignedEncoder(keeping), trained[0])
+    assert files(tmp_path) == []
 
 
 def test_weights_of_another_epoch_read_for_themselves(keeping, trained):
@@ -162,12 +180,16 @@ def test_what_is_in_training_is_not_kept(keeping, trained, tmp_path):
     model.train()
     model(rows).sum().backward()  # before its weights are fixed
     model.load(trained[0])
+    model.encoder.kept = keeping.kept.of_trained(trained[0], model.model)
     model.train()
     with torch.no_grad():
         model(rows)  # with dropout
     model.eval()
     model(rows).sum().backward()  # a gradient is asked for
     assert files(tmp_path) == []
+    with torch.no_grad():
+        model(rows)
+    assert len(files(tmp_path)) == 1
 
 
 def test_what_is_read_ahead_is_each_batch_once_and_ends_where_there_is_no_room(

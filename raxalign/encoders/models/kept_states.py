@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from raxalign.lazy import np, torch
 from raxalign.store.alive import PREFIX, temporary_name
-from raxalign.store.key import file_digest
+from raxalign.store.key import digest, file_digest
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.rows import Packed
@@ -47,13 +47,17 @@ class KeptStates:
 
     folder: Path
     model: Any
+    start: str = ""
+    """What names the weights that tasks train from, which may be those of this model; empty: the
+    states of what was trained are not kept.
+    """
 
-    def of_trained(self, file: Path, model: Any) -> KeptStates:
-        """Return where the states of a `model` are kept that was trained from this one, and has the
-        weights of a file.
+    def of_trained(self, file: Path, model: Any) -> KeptStates | None:
+        """Return where the states of a `model` are kept that a task trained, with all that training
+        changed in a file; None where they are not.
         """
-        name = hashlib.sha256(f"{self.folder.name} {file_digest(file)}".encode()).hexdigest()
-        return KeptStates(self.folder.with_name(name), model)
+        name = digest([self.start, file_digest(file)])
+        return KeptStates(self.folder.with_name(name), model) if self.start else None
 
     def recall(self, batch: Batch | Packed, layers: Sequence[int]) -> list[torch.Tensor] | None:
         """Return the states (B, T, H) of a batch after some layers; None unless all are there."""
@@ -130,12 +134,11 @@ def _name(batch: Batch | Packed) -> str:
     if isinstance(batch, Packed):
         arrays = [batch.ids_BT, batch.positions_BT, batch.sentences_BT, batch.segments_BT]
         arrays += [] if batch.langs_BT is None else [batch.langs_BT]
-        kind = "shared" if batch.shared else "rows"
     else:
         tensors = (batch.ids_BT, batch.mask_BT, batch.segments_BT, batch.langs_BT)
-        arrays, kind = [tensor.numpy() for tensor in tensors], "batch"
-    shape, names = tuple(batch.ids_BT.shape), batch.languages
-    found = hashlib.sha256(repr((kind, len(arrays), shape, names)).encode())
+        arrays = [tensor.numpy() for tensor in tensors]
+    kind, shape = type(batch).__name__, tuple(batch.ids_BT.shape)
+    found = hashlib.sha256(repr((kind, len(arrays), shape, batch.languages)).encode())
     for array in arrays:
         found.update(np.ascontiguousarray(array).tobytes())
     return found.hexdigest()[:_DIGITS]

@@ -262,18 +262,20 @@ class TransformerEncoder(Encoder):
                 if not kept.has(batch, layers):
                     return
 
-    def keep_states(self, top: Path | None, key: str) -> None:
-        """Let `read` keep states below the folder `top` (None: it does not), where `key` names the
-        weights, which nothing changes from now on, and the code that reads with them. A GPU
-        computes states as fast as a disk gives them, and keeps none; nor do compiled blocks.
+    def keep_states(self, top: Path | None, key: str, start: str = "") -> None:
+        """Let `read` and `states` keep states below the folder `top` (None: they do not), where
+        `key` names the weights, which nothing changes from now on, and the code that reads with
+        them; `start` names those that a task trained from, if states of what it trained are kept. A
+        GPU computes states as fast as a disk gives them, and keeps none; nor do compiled blocks.
         """
         if top is None or str(self.device) != "cpu" or self.compiled:
             self.kept = None
             return
         # one thread adds up in another order than two
         threads, by = torch.get_num_threads(), torch.backends.cpu.get_cpu_capability()
-        name = digest([key, self.precision, self.base_precision, threads, by])
-        self.kept = KeptStates(top / name, self.model)
+        how = [self.precision, self.base_precision, threads, by]
+        name, trained = digest([key, *how]), digest([start, *how]) if start else ""
+        self.kept = KeptStates(top / name, self.model, trained)
 
     def run(self, inputs: Mapping[str, Any]) -> Any:
         """Return what the base model makes of its inputs, within a block of `arithmetic`. Compiled
@@ -305,9 +307,10 @@ class TransformerEncoder(Encoder):
 
     def states(self, packed: Packed, layers: tuple[int, ...]) -> list[torch.Tensor]:
         """Return the states of some layers, (B * T, H) each, by `starts_S`. Gradient flows. Without
-        it and without dropout, those of fixed weights are read once (`kept`).
+        it and without dropout, those of fixed weights are read once (`kept`) where sentences share
+        rows.
         """
-        fixed = not torch.is_grad_enabled() and not self.model.training
+        fixed = packed.shared and not torch.is_grad_enabled() and not self.model.training
         kept = self._kept(None) if fixed else None
         states = kept.recall(packed, layers) if kept else None
         if states is None:

@@ -118,7 +118,6 @@ class FineTuned(TaskModel):
         encoder = copy.copy(aligned.encoder)
         encoder.model = copy.deepcopy(aligned.encoder.model)
         encoder.max_positions = min(encoder.max_positions, max_length)
-        self.start = encoder.kept
         self.encoder, self.aligned = encoder, replace(aligned, encoder=encoder)
         self.model: nn.Module = encoder.model
         self.dropout = nn.Dropout(dropout)
@@ -134,14 +133,6 @@ class FineTuned(TaskModel):
             block = next((int(part) for part in place if part.isdigit()), depth)
             below = depth > 0 and (place[0] == "embeddings" or block < depth)
             parameter.requires_grad_(place[0] != "pooler" and not below)
-
-    def load(self, file: Path) -> None:
-        """Take the tensors for good: no training follows. Methods that share a training run read
-        the same rows by the same weights.
-        """
-        super().load(file)
-        if self.start is not None:
-            self.encoder.kept = self.start.of_trained(file, self.model)
 
     def packed(self, rows: Rows) -> Packed:
         """Return rows as the encoder reads them."""

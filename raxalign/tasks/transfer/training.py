@@ -567,13 +567,20 @@ class _Scorer:
         key = (held.place, point)
         if key not in self.found:
             if self.loaded != point:
-                self.model.load(self.trained.files[point])
-                self.loaded = point
+                self._load(point)
             inputs = self.inputs.get(held.place) or self.head.inputs_of(self.model, held)
             if held.split == "dev" and len(self.trained.files) > 1:  # the others are read once
                 self.inputs[held.place] = inputs
             self.found[key] = self.head.predict(self.model, inputs)
         return self.found[key]
+
+    def _load(self, point: int) -> None:
+        """Take weights, by which methods that share the training run read the same rows."""
+        file, start, self.loaded = self.trained.files[point], self.view.encoder, point
+        self.model.load(file)
+        if isinstance(self.model, FineTuned) and isinstance(start, TransformerEncoder):
+            model = self.model.model
+            self.model.encoder.kept = start.kept and start.kept.of_trained(file, model)
 
     def score(self, held: HeldOut, point: int, tables: list[pa.Table]) -> Mapping[str, float]:
         """Return the values of held-out rows by metric, and add one prediction per row."""
