@@ -25,9 +25,10 @@ HEAD = f"""# Findings
 
 What papers say of alignment, asked again on real text of a published encoder:
 multilingual-e5-small (Wang et al. 2024; 12 layers of 384, 100 languages), its weights rounded to 4
-bits and its products computed in bf16, with the subword tokens that the texts use. It is a
-retrieval encoder that has been aligned by its training, which none of these papers' encoders had
-been; how it compares with its published figures is on [a page of its own](published-encoder.md).
+bits and its products computed in the precision of the grid (last table), with the subword tokens
+that the texts use. It is a retrieval encoder that has been aligned by its training, which none of
+these papers' encoders had been; how it compares with its published figures is on [a page of its
+own](published-encoder.md).
 
 The tables are made by `python -m findings` from the results of the grids in `findings/`, none of
 them by hand. Claims and seeds stand in those grids, and the lock file next to each says when a
@@ -240,8 +241,8 @@ def _expected(answers: Mapping[str, Answer]) -> Iterator[str]:
 
 
 def _grids(record: Record) -> Iterator[str]:
-    yield "| grid | what it asks | seeds | trials | machine time so far | last result |"
-    yield "|---|---|---|---|---|---|"
+    yield "| grid | what it asks | seeds | precision | trials | machine time so far | last result |"
+    yield "|---|---|---|---|---|---|---|"
     for name in GRIDS:
         text = grid_file(name)
         seeds = ", ".join(map(str, text["seeds"]))
@@ -252,4 +253,5 @@ def _grids(record: Record) -> Iterator[str]:
             else (f"{ran.done} of {ran.trials}", duration(ran.seconds), ran.day)
         )
         asked = "; ".join(re.sub(r"\s+", " ", claim) for claim in text["claims"])
-        yield f"| `findings/{name}.yaml` | {asked} | {seeds} | {' | '.join(so_far)} |"
+        said = (asked, seeds, text["run"].get("precision", "fp32"), *so_far)
+        yield f"| `findings/{name}.yaml` | {' | '.join(said)} |"

@@ -90,13 +90,16 @@ def _updated(opened: Opened) -> Opened:
 
 
 def _tell_answer(opened: Opened) -> None:
-    """Report what the results show, and what they lack; it is the description of the grid's
-    experiment in MLflow, too.
+    """Report what became of claims, what the results show, and what they lack; the latter are the
+    description of the grid's experiment in MLflow, too.
     """
     from raxalign.report.answer import stored_answer
     from raxalign.sweep.tracker import TrackedGrid
+    from raxalign.values.claims import JudgedClaim
 
     if sentence := stored_answer(opened.plan, opened.storage.ledger):
+        for found in JudgedClaim.all_in(opened):
+            tell(f"claim {found.line}")
         tell(sentence)
         if message := TrackedGrid(opened).describe(sentence):
             tell(message)

@@ -368,4 +368,4 @@ def _uncompared(results: Scoreboard, *, left: bool) -> str:
     if not why and left:
         why = "no method changes anything of the languages that the tasks are for"
     values = "no task of the grid has values of a method and of its baseline that compete"
-    return f"Nothing is compared: {why or values}."
+    return f"Nothing is compared with a baseline: {why or values}."

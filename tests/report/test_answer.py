@@ -121,7 +121,7 @@ def test_without_a_baseline_or_a_method_next_to_it_the_sentence_says_which_is_mi
         (replace(grid("finetune"), plan=plan), "the baseline none has no results yet"),
         (replace(grid("none"), plan=plan), "so far only the baseline none has results"),
     ):
-        assert answer(results.tested([])) == f"Nothing is compared: {why}."
+        assert answer(results.tested([])) == f"Nothing is compared with a baseline: {why}."
 
 
 def test_the_other_tasks_have_a_sentence_each():

@@ -148,7 +148,7 @@ SENTENCES = {
     ),
     "a baseline that has not run": (
         "Unfinished: results of 1 of 6 trials are missing (none): `raxalign grid FILE` runs "
-        "them. Nothing is compared: the baseline none has no results yet."
+        "them. Nothing is compared with a baseline: the baseline none has no results yet."
     ),
     "at chance": (
         "finetune, the better of two methods on dev, beats the unaligned encoder at XNLI by "
@@ -168,7 +168,9 @@ SENTENCES = {
         "retrieval (words never linked in training) in fr by 5.0 points (95 % CI 2.9–7.1), "
         "which is significant. (Significance after Holm correction.)"
     ),
-    "the encoder alone": ("Nothing is compared: the grid has no method besides its baseline none."),
+    "the encoder alone": (
+        "Nothing is compared with a baseline: the grid has no method besides its baseline none."
+    ),
     "all pairs say more": (
         "finetune, the better of two methods on dev, does not differ significantly from the "
         "unaligned encoder at word retrieval (words never linked in training) in any of five "
