@@ -406,7 +406,8 @@ def select(
             raise RaxalignError(f"--only: no trial has {name}={value}; there are: {there}")
         trials = [trial for trial in trials if value in _matching(trial, name)]
     if not trials:
-        raise RaxalignError("no trial is selected")
+        told = "no trial has all of these; of two values of one name, run each by itself"
+        raise RaxalignError(f"--only {only}: {told}" if only else "the grid has no trials")
     chosen = {trial.key for trial in trials}
     if shard is not None:
         chosen = set(sorted(chosen)[_part_of(shard)])

@@ -293,6 +293,7 @@ def test_a_task_that_reads_sentences_depends_on_no_word_aligner(tmp_path, task):
         ),
         ("method", "name=value"),
         ("method=nothing", "no trial has method=nothing; there are: .*none, .*rotation"),
+        ("method=none,method=rotation", "--only method=none,method=rotation: no trial has all of"),
     ],
 )
 def test_a_selection_that_means_nothing_is_refused(plan, only, told):
