@@ -120,9 +120,9 @@ class Representation(VectorTask):
     and does not count for `mexa`. `margin` is the difference of Artetxe and Schwenk (`distance`),
     which has a value wherever means are. `cka` is biased upwards where there are fewer vectors than
     ten times their width; `cka_unbiased` is not. Larger values are better of `mexa`, `retrieval`
-    and `margin` alone. `shared_subwords` is of the text and the tokenizer alone, and the same for
-    all methods: how many of the different subword tokens (of static vectors: words) both languages
-    have, among those that either has; unknown ones do not count.
+    and `margin` alone. `shared_subwords` depends on the text and the tokenizer alone, and is the
+    same for all methods: how many of the different subword tokens (of static vectors: words) both
+    languages have, among those that either has; unknown ones do not count.
 
     Predictions have a `kind`. With `pair` they are the values of a pair of translations at a layer,
     of which intervals and tests are made. Other ones are points of a plane. Occurrences of linked
