@@ -328,6 +328,14 @@ def test_the_test_sets_of_a_shared_training_run_are_read_once(tmp_path, monkeypa
     assert scores[:2] == scores[2:]
 
 
+def test_what_one_evaluation_alone_reads_after_training_is_not_kept(tmp_path):
+    tasks = ("xnli: {data: phrasebook, phrasebook: {train: 60, dev: 12, test: 24}, epochs: 1}",)
+    workshop = open_at(write_grid(tmp_path, methods=("none: {}",), tasks=tasks, **ONE))
+    (trial,) = workshop.plan.trials
+    workshop.run_trial(trial.key)
+    assert not [path for path in (workshop.storage.local / "states").rglob("*") if path.is_file()]
+
+
 def test_states_that_other_versions_have_read_are_not_used(finished, monkeypatch):
     workshop, _ = finished
     key = next(key for key, stage in workshop.plan.stages.items() if stage.kind == "encoder")

@@ -359,7 +359,7 @@ class Representation(VectorTask):
         codes: tuple[str, str],
         layers: tuple[int, ...],
     ) -> _Sides:
-        """The sentences of the test side by their pieces."""
+        """The sentences of the test side by their subword tokens."""
         pooling = self.params.sentence_pooling
         assert pooling != "words"
         if aligned.encoder.family != "transformer":

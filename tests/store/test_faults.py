@@ -90,7 +90,7 @@ def test_who_searches_a_folder_of_the_storage_finds_no_half_written_file(tmp_pat
 def test_a_folder_of_the_storage_may_be_a_link_to_another_file_system(tmp_path):
     shared_memory = Path("/dev/shm")
     if not shared_memory.is_dir() or shared_memory.stat().st_dev == tmp_path.stat().st_dev:
-        pytest.skip("there is no other file system to link to")
+        pytest.skip("all folders are on one file system")
     with tempfile.TemporaryDirectory(dir=shared_memory) as large:
         (tmp_path / "artifacts").symlink_to(large)
         store = ArtifactStore(str(tmp_path))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _SHA = hashlib.sha256().digest_size  # bytes of a file before its states
 _DIGITS = 32  # of a digest that is a name
 _SHARE = 0.02  # of the room: what a process adds before it looks at all files again
-_FULL = 60.0  # seconds between two looks where there is no room
+_FULL = 60.0  # seconds between two looks at a full folder
 _LEFT: dict[Path, tuple[float, float]] = {}
 """By folder what this process may add before its next look, and when that may be."""
 
@@ -56,8 +56,10 @@ class KeptStates:
         """Return where the states of a `model` are kept that a task trained, with all that training
         changed in a file; None where they are not.
         """
+        if not self.start:
+            return None
         name = digest([self.start, file_digest(file)])
-        return KeptStates(self.folder.with_name(name), model) if self.start else None
+        return KeptStates(self.folder.with_name(name), model)
 
     def recall(self, batch: Batch | Packed, layers: Sequence[int]) -> list[torch.Tensor] | None:
         """Return the states (B, T, H) of a batch after some layers; None unless all are there."""
