@@ -408,20 +408,6 @@ def test_the_end_of_a_searched_grid_answers_from_what_was_suggested(run, tmp_pat
     assert done.err.splitlines() == [told]  # of the plan without suggestions there are no results
 
 
-def test_a_grid_ends_with_what_became_of_its_claims_also_without_a_baseline(run, tmp_path):
-    methods = ("rotation: {}", "finetune: {batch_size: 16}")
-    more = "claims: [finetune > rotation in xnli, rotation > finetune in xnli]\n"
-    seeds = "[0, 1, 2, 3, 4, 5]"
-    opened, _ = made_up(tmp_path, methods=methods, more=more, sentences="200", seeds=seeds)
-    told = run("grid", opened.grid.path, "--storage", opened.root).err
-    claims = re.findall(r"^claim (.*?) \(\S+ against \S+ \(chance 33.3\)", told, re.MULTILINE)
-    assert claims == [
-        "held: finetune > rotation in xnli",
-        "refuted: rotation > finetune in xnli",
-    ]
-    assert "Nothing is compared with a baseline: the grid has no baseline" in told
-
-
 def test_doctor_names_missing_data(run: Callable[..., Done], grid: Path, tmp_path: Path) -> None:
     assert run("doctor", grid).code == 0
     of_files(grid, "data/")

@@ -152,6 +152,20 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> str:
     return f"{opened.grid.path} --storage {opened.run.storage}"
 
 
+def test_a_grid_ends_with_what_became_of_its_claims_also_without_a_baseline(tmp_path: Path) -> None:
+    methods = ("rotation: {}", "finetune: {batch_size: 16}")
+    more = "claims: [finetune > rotation in xnli, rotation > finetune in xnli]\n"
+    seeds = "[0, 1, 2, 3, 4, 5]"
+    opened, _ = made_up(tmp_path, methods=methods, more=more, sentences="200", seeds=seeds)
+    told = typed("grid", str(opened.grid.path), cwd=tmp_path).stderr
+    claims = re.findall(r"^claim (.*?) \(\S+ against \S+ \(chance 33.3\)", told, re.MULTILINE)
+    assert claims == [
+        "held: finetune > rotation in xnli",
+        "refuted: rotation > finetune in xnli",
+    ]
+    assert "Nothing is compared with a baseline: the grid has no baseline" in told
+
+
 def shell(line: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     """What a shell gets from a line with the installed program as ``raxalign``."""
     environ = {**os.environ, "PATH": f"{PROGRAM.parent}:{os.environ['PATH']}"}
