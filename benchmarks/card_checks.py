@@ -6,8 +6,8 @@ MLflow. Prints one JSON object per part.
 usage: python -m benchmarks.card_checks [PART ...] [--device cuda] [--tiny]
 
 Parts:
-  precisions   states of packed rows and losses of fine-tuning in fp32, tf32 and bf16, plain and
-               compiled, each against plain fp32
+  precisions   states of packed rows and losses of fine-tuning in fp32, tf32 and bf16, plain,
+               compiled and with steps that are recorded, each against plain fp32
   xnli         training of XNLI: rows per second, share of the peak, and the largest kernels
   memory       fine-tuning in ever less memory: what was done, and losses against those of the whole
   checkpoints  seconds of steps with a checkpoint every few steps against those without
@@ -37,7 +37,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.bare import packed, states, there
@@ -62,6 +61,8 @@ WAYS = {  # precision, variant of benchmarks.card
     "tf32": ("tf32", "plain"),
     "bf16": ("bf16", "plain"),
     "bf16 compiled": ("bf16", "compiled"),
+    "fp32 replayed": ("fp32", "replayed"),
+    "bf16 replayed": ("bf16", "replayed"),
 }
 
 
@@ -149,7 +150,8 @@ def precisions(bench: Bench) -> Found:
         truth = made if truth is None else truth
         entry: Found = {"rows": rows_of(encoder), "states": _gap(made, truth)}
         with peak_gib(bench, entry):
-            losses = bench.finetune(encoder, bench.runtime(encoder), learning_rate=5e-5)
+            runtime = bench.runtime(encoder, replays=variant == "replayed")
+            losses = bench.finetune(encoder, runtime, learning_rate=5e-5)
         first = first or losses
         gaps = np.abs(np.array(losses) / np.array(first) - 1)
         entry["losses"] = [float(gaps[0]), float(np.median(gaps)), float(gaps.max())]
@@ -175,22 +177,34 @@ def _nli_file(bench: Bench, rows: int, seed: int) -> Path:
 
 
 def xnli(bench: Bench) -> Found:
-    """XNLI at several batch sizes, plain and compiled, and the largest kernels of
-    the batch of 32.
+    """XNLI at several batch sizes, plain, with recorded steps and compiled, and the largest kernels
+    of each.
     """
     found: Found = {}
     top = {} if not bench.on_card else {"bf16": peak("bf16", bench.options.device)}
-    for variant in ("plain", "compiled") if bench.on_card else ("plain",):
-        for batch in (8,) if bench.options.tiny else (32, 256):
+    for batch in (8,) if bench.options.tiny else (32, 256):
+        plain: Found = {}
+        for variant in ("plain", "replayed", *(("compiled",) if bench.on_card else ())):
             encoder = bench.encoder("bf16", variant)
-            made = found[f"{variant}, batch {batch}"] = _one_xnli(bench, encoder, batch, top)
+            runtime = bench.runtime(encoder, replays=variant == "replayed")
+            made = _one_xnli(bench, encoder, runtime, batch, top, plain.get("tokens"))
+            plain = plain or made
+            found[f"{variant}, batch {batch}"] = made
             print(variant, batch, made.get("share_of_peak"), flush=True)
     return found
 
 
-def _one_xnli(bench: Bench, encoder: TransformerEncoder, batch: int, top: Found) -> Found:
+def _one_xnli(
+    bench: Bench,
+    encoder: TransformerEncoder,
+    runtime: Runtime,
+    batch: int,
+    top: Found,
+    read: int | None,
+) -> Found:
     """Train once for what is done once, once for the time, and once over fewer rows for the
-    profile.
+    profile. `read` are the tokens of the steps where they are known: those of recorded steps pass
+    no module.
     """
     steps, short = (12, 4) if bench.options.tiny else (max(12, 6_000 // batch), 10)
     blocks = Blocks.of(encoder.model.base_model).parts
@@ -203,23 +217,26 @@ def _one_xnli(bench: Bench, encoder: TransformerEncoder, batch: int, top: Found)
             tokens[0] += (given[0] != pad).sum()
 
     hook = encoder.model.get_input_embeddings().register_forward_pre_hook(count)
-    _train_xnli(bench, encoder, batch, short)
+    _train_xnli(bench, encoder, runtime, batch, short)
     tokens[0], first[0] = 0, 0.0
     entry: Found = {"rows": rows_of(encoder)}
     start = time.perf_counter()
     with peak_gib(bench, entry):
-        end = _train_xnli(bench, encoder, batch, steps)
+        end = _train_xnli(bench, encoder, runtime, batch, steps)
     entry["whole_seconds"], entry["seconds"] = time.perf_counter() - start, end - first[0]
     entry["rows_per_second"] = steps * batch / entry["seconds"]
-    entry["tokens_per_second"] = int(tokens[0]) / entry["seconds"]
+    entry["tokens"] = int(tokens[0]) if read is None else read
+    entry["tokens_per_second"] = entry["tokens"] / entry["seconds"]
     if top:
         entry["share_of_peak"] = TRAINED * weights * entry["tokens_per_second"] / top["bf16"]
-        entry["kernels"] = _kernels(partial(_train_xnli, bench, encoder, batch, short))
+        entry["kernels"] = _kernels(partial(_train_xnli, bench, encoder, runtime, batch, short))
     hook.remove()
     return entry
 
 
-def _train_xnli(bench: Bench, encoder: TransformerEncoder, batch: int, steps: int) -> float:
+def _train_xnli(
+    bench: Bench, encoder: TransformerEncoder, runtime: Runtime, batch: int, steps: int
+) -> float:
     """Train on some batches of random rows; returns when the last step was done, by the clock.
     Dev scores and the writing of the weights come after it.
     """
@@ -236,16 +253,14 @@ def _train_xnli(bench: Bench, encoder: TransformerEncoder, batch: int, steps: in
     )
     ends: list[float] = []
 
-    def note(*_: object) -> None:
-        if len(ends) == steps - 1:
-            bench.wait()
-        ends.append(time.perf_counter())
+    def note(values: Mapping[str, float], _: int) -> None:
+        # a loss is there once the device has computed it
+        ends.extend(time.perf_counter() for name in values if name.endswith("/loss"))
 
-    hook = register_optimizer_step_post_hook(note)
     with tempfile.TemporaryDirectory() as folder:
-        aligned, runtime = AlignedEncoder(encoder), bench.runtime(encoder)
-        task(params).train(aligned, ("en",), TaskInputs("en"), runtime, Path(folder))
-    hook.remove()
+        aligned = AlignedEncoder(encoder)
+        heard = replace(runtime, report=note)
+        task(params).train(aligned, ("en",), TaskInputs("en"), heard, Path(folder))
     return ends[-1]
 
 

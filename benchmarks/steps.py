@@ -22,7 +22,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -154,10 +154,13 @@ def measure(
     loaded: Callable[[], TransformerEncoder],
     options: Any,
     profiled: Part | None = None,
+    *,
+    replays: bool = False,
 ) -> dict[str, object]:
-    """Run a part once for its speed and once for its waits, each time with an encoder as it is
-    loaded, in its precision. Padding counts neither as tokens nor as operations. `profiled` is what
-    is run for the waits, where that is less: a profile of many steps takes minutes to read.
+    """Run a part once for its tokens and what is done once, once for its speed, with steps that are
+    recorded where it `replays`, and once for its waits, each time with an encoder as it is loaded,
+    in its precision. Padding counts neither as tokens nor as operations. `profiled` is what is run
+    for the waits, where that is less: a profile of many steps takes minutes to read.
     """
     seen_part = profiled or part
     encoder = loaded()
@@ -170,13 +173,13 @@ def measure(
         done[0] += real * (TRAINED if torch.is_grad_enabled() else FORWARD)
 
     on_card = options.device.startswith("cuda")
-    part.run(encoder, runtime)  # what is done once is done now
-    encoder = loaded()
     encoder.model.get_input_embeddings().register_forward_pre_hook(count)
+    part.run(encoder, runtime)
+    encoder = loaded()
     if on_card:
         torch.cuda.reset_peak_memory_stats()
     start = time.perf_counter()
-    part.run(encoder, runtime)
+    part.run(encoder, replace(runtime, replays=replays))
     if on_card:
         torch.cuda.synchronize()
     seconds = time.perf_counter() - start

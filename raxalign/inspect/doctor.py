@@ -59,10 +59,10 @@ def _devices() -> str:
         return "absent   torch, so no device"
     if not _has_driver() or not torch.cuda.is_available():
         return f"device   cpu ({machine('cpu')}); no CUDA device"
-    from raxalign.train.devices import has_fast_products
+    from raxalign.train.devices import computes
 
     names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    faster = "; `run: {precision: bf16}` is faster there" if has_fast_products() else ""
+    faster = "; `run: {precision: bf16}` is faster there" if computes("tf32", "cuda") else ""
     return f"device   {', '.join(names)}{faster}"
 
 

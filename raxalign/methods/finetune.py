@@ -256,6 +256,8 @@ class Alignment(HostSided[_Weights, _Read]):
     all corpora; the frozen twin reads the side that is held, without gradients.
     """
 
+    replays = True
+
     def __init__(
         self,
         encoder: TransformerEncoder,
@@ -325,7 +327,12 @@ class Alignment(HostSided[_Weights, _Read]):
             items.append(self._items(chosen[c], begins, pair[positions], word[positions]))
         words = [_joined(parts) for parts in zip(*items, strict=True)]
         spans = [Spans.of(first, count, self.options["pooling"]) for first, count, _ in words]
-        return _Read(live, frozen, words[0][2], words[2][2], *spans)
+        pair_weights, word_weights = words[0][2], words[2][2]
+        if self.encoder.even:  # words that are added have the weight 0
+            spans = [part.evened() for part in spans]
+            pair_weights = np.pad(pair_weights, (0, spans[0].n - len(pair_weights)))
+            word_weights = np.pad(word_weights, (0, spans[2].n - len(word_weights)))
+        return _Read(live, frozen, pair_weights, word_weights, *spans)
 
     def device_loss(self, step: Step, part: _Read) -> torch.Tensor:  # noqa: ARG002
         """Return the contribution of what was read, a scalar."""

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, field, is_dataclass
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
@@ -114,6 +115,8 @@ def on_device(
     """
     if (copied := _COPIED.get({}).get(id(values))) is not None:
         return copied if dtype is None else copied.to(dtype)
+    if _RECORDS.get(False):
+        raise RuntimeError("an array of the host is read that is not in its part of the step")
     tensor = torch.from_numpy(values) if isinstance(values, np.ndarray) else values
     tensor = tensor if dtype is None else tensor.to(dtype)
     if torch.device(device).type != "cuda":
@@ -130,7 +133,10 @@ def copied_at_once(part: Any, device: torch.device | str) -> Iterator[None]:
     """Copy all arrays of a part (an array, or a tuple or dataclass of parts) to a GPU at once, and
     let `on_device` return these copies within the block. On the CPU nothing is copied.
     """
-    copies = {} if torch.device(device).type == "cpu" else _copies([*_arrays(part)], device)
+    arrays, copies = [*_arrays(part)], _COPIED.get({})
+    if not all(id(array) in copies for array in arrays):
+        plain = torch.device(device).type == "cpu"
+        copies = {} if plain else _views(arrays, on_device(_end_to_end(arrays), device))
     token = _COPIED.set(copies)
     try:
         yield
@@ -138,22 +144,33 @@ def copied_at_once(part: Any, device: torch.device | str) -> Iterator[None]:
         _COPIED.reset(token)
 
 
-def _copies(arrays: Sequence[np.ndarray], device: torch.device | str) -> Mapping[int, torch.Tensor]:
-    """Return tensors on a device by the identity of their arrays, by one copy of all bytes."""
-    *starts, size = offsets_of([-(-array.nbytes // _ALIGNED) * _ALIGNED for array in arrays])
-    laid_out = np.empty(size, np.uint8)
+_ALIGNED = 64  # bytes: any kernel can read what begins there
+
+
+def _starts(arrays: Sequence[np.ndarray]) -> list[int]:
+    """Where each array begins among the bytes of all, and where they end."""
+    sizes = [-(-array.nbytes // _ALIGNED) * _ALIGNED for array in arrays]
+    return [int(start) for start in offsets_of(sizes)]
+
+
+def _end_to_end(arrays: Sequence[np.ndarray]) -> np.ndarray:
+    """The bytes of all arrays."""
+    *starts, size = _starts(arrays)
+    laid_out = np.zeros(size, np.uint8)
     for start, array in zip(starts, arrays, strict=True):
         whole_array = np.ascontiguousarray(array).reshape(-1)
         laid_out[start : start + array.nbytes] = whole_array.view(np.uint8)
-    whole, copies = on_device(laid_out, device), {}
-    for start, array in zip(starts, arrays, strict=True):
+    return laid_out
+
+
+def _views(arrays: Sequence[np.ndarray], whole: torch.Tensor) -> Mapping[int, torch.Tensor]:
+    """Return tensors by the identity of the arrays whose bytes `whole` has."""
+    copies = {}
+    for start, array in zip(_starts(arrays), arrays, strict=False):
         dtype = torch.from_numpy(np.empty(0, array.dtype)).dtype
         own = whole[start : start + array.nbytes].view(dtype)
         copies[id(array)] = own.view(array.shape)
     return copies
-
-
-_ALIGNED = 64  # bytes: any kernel can read what begins there
 
 
 def _arrays(part: Any) -> Iterator[np.ndarray]:
@@ -162,6 +179,109 @@ def _arrays(part: Any) -> Iterator[np.ndarray]:
     elif isinstance(part, tuple) or is_dataclass(part):
         for inner in part if isinstance(part, tuple) else vars(part).values():
             yield from _arrays(inner)
+
+
+_RECORDS: ContextVar[bool] = ContextVar("_RECORDS")
+"""Whether what runs now is recorded, or done as it was recorded."""
+
+
+@dataclass
+class Recorded:
+    """What a device does for parts of one form, and where its result `made` is found. Values of the
+    host are those of the `part` it was recorded for; `whole` are the bytes of the arrays.
+    """
+
+    part: Any
+    whole: torch.Tensor
+    compute: Callable[[], torch.Tensor]
+    made: torch.Tensor = field(init=False)
+    graph: torch.cuda.CUDAGraph | None = None
+    tokens: int = 0
+    """The subword tokens that it reads, where the caller counts them."""
+
+    def run(self) -> None:
+        """Compute, or have a GPU record it, on the arrays that `whole` has."""
+        copies = _views([*_arrays(self.part)], self.whole)
+        before = _COPIED.set(copies), _RECORDS.set(True)
+        try:
+            self.made = self.compute()
+        finally:
+            _COPIED.reset(before[0])
+            _RECORDS.reset(before[1])
+
+
+class Recordings:
+    """Computations of a device that read parts, each recorded once for every form that a part has,
+    and from then on started at once: on a GPU as a CUDA graph, one launch in place of a thousand.
+    Parts have one form where only the values of their arrays differ.
+
+    A CPU does again what was recorded, with the same values of the host and the same arrays in
+    place, so that it shows what a graph would get wrong.
+    """
+
+    def __init__(self, device: torch.device | str) -> None:
+        """Make one that has recorded nothing."""
+        self._device, self._known = torch.device(device), dict[Hashable, Recorded | None]()
+        self.graphs, self._refused = self._device.type == "cuda", False
+        self._pool: Any = None
+
+    def run(self, part: Any, compute: Callable[[], torch.Tensor]) -> Recorded | None:
+        """Return what was computed for a part, whose arrays `compute` reads by `on_device`; None,
+        and nothing is computed, at the first part of a form, since what is made once is made then,
+        and where it cannot be recorded, of which one warning tells.
+
+        `compute` returns one tensor, which the next part of the form overwrites.
+        """
+        form, arrays = _form(part), [*_arrays(part)]
+        if self._refused:
+            return None
+        if form not in self._known:
+            self._known[form] = None
+            return None
+        given, known = torch.from_numpy(_end_to_end(arrays)), self._known[form]
+        if known is None:
+            known = self._recorded(part, on_device(given, self._device), compute)
+            self._known[form] = known
+        else:
+            given = given.pin_memory() if self._device.type == "cuda" else given
+            known.whole.copy_(given, non_blocking=True)
+            if known.graph is None:
+                known.run()
+        if known is not None and known.graph is not None:
+            known.graph.replay()
+        return known
+
+    def _recorded(
+        self, part: Any, whole: torch.Tensor, compute: Callable[[], torch.Tensor]
+    ) -> Recorded | None:
+        """Record a computation, which a GPU does not do yet and a CPU does; None where it cannot be
+        recorded. Other threads may use the device meanwhile.
+        """
+        known = Recorded(part, whole, compute)
+        try:
+            if not self.graphs:
+                known.run()
+                return known
+            self._pool = self._pool or torch.cuda.graph_pool_handle()
+            known.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(known.graph, self._pool, capture_error_mode="thread_local"):
+                known.run()
+        except RuntimeError as error:
+            self._refused = True
+            told = "steps are taken operation by operation, since they cannot be recorded"
+            warnings.warn(f"{told}: {error}", stacklevel=2)
+            return None
+        return known
+
+
+def _form(part: Any) -> Hashable:
+    """What parts have in common that one recording serves."""
+    if isinstance(part, np.ndarray):
+        return part.dtype.str, part.shape
+    if isinstance(part, tuple) or is_dataclass(part):
+        inner = part if isinstance(part, tuple) else vars(part).values()
+        return type(part), *map(_form, inner)
+    return part  # type: ignore[no-any-return]
 
 
 @dataclass
@@ -233,14 +353,14 @@ def without_plans() -> Iterator[None]:
         torch.backends.cuda.enable_cudnn_sdp(before)
 
 
-def has_fast_products() -> bool:
+def _has_fast_products() -> bool:
     """Return whether this machine has a GPU that computes in TensorFloat-32 and bfloat16."""
     return torch.cuda.is_available() and torch.cuda.get_device_capability() >= _AMPERE
 
 
 def computes(precision: Precision, device: torch.device | str) -> bool:
     """Return whether a device can compute in a precision."""
-    return precision != "tf32" or (torch.device(device).type == "cuda" and has_fast_products())
+    return precision != "tf32" or (torch.device(device).type == "cuda" and _has_fast_products())
 
 
 def check_device(
@@ -255,7 +375,7 @@ def check_device(
             " this worker has none: write fp32 or bf16, or give each worker a GPU"
             " (run.gpus_per_worker)"
         )
-    if base == "bf16" and torch.device(device).type == "cuda" and not has_fast_products():
+    if base == "bf16" and torch.device(device).type == "cuda" and not _has_fast_products():
         major, minor = torch.cuda.get_device_capability()
         raise ResourceError(
             "run.base_precision: bf16 requires a GPU of compute capability 8.0 or higher, which"

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from raxalign.losses import Course
 from raxalign.options.run import Precision
 from raxalign.store.key import Json, digest
 from raxalign.train.checkpoint import Saver, TrainProgress
-from raxalign.train.devices import arithmetic, recomputed
+from raxalign.train.devices import Recordings, arithmetic, recomputed
 from raxalign.train.group import gather_values, share_value, sharing
 from raxalign.train.objective import Objective, Prepared, Step
 from raxalign.train.options import TrainSettings
@@ -28,7 +28,7 @@ class TokenRate:
     """Counts the tokens that pass a module's word embeddings. It never waits for the device."""
 
     def __init__(self, module: torch.nn.Module) -> None:
-        self._count, self._since = 0, time.monotonic()
+        self.count, self._since = 0, time.monotonic()
         words: dict[str, torch.nn.Embedding] = {}  # of embeddings next to each other the largest
         for name, part in module.named_modules():
             if isinstance(part, torch.nn.Embedding):
@@ -38,8 +38,8 @@ class TokenRate:
 
     def take(self) -> float | None:
         """Return the tokens per second since this was last called; None where none were read."""
-        now, count = time.monotonic(), self._count
-        seconds, self._since, self._count = now - self._since, now, 0
+        now, count = time.monotonic(), self.count
+        seconds, self._since, self.count = now - self._since, now, 0
         return count / seconds if count and seconds > 0 else None
 
     def close(self) -> None:
@@ -49,7 +49,7 @@ class TokenRate:
 
     def _add(self, _: torch.nn.Module, given: tuple[Any, ...]) -> None:
         if given and isinstance(given[0], torch.Tensor):
-            self._count += given[0].numel()
+            self.count += given[0].numel()
 
 
 EVERY = 16
@@ -74,11 +74,11 @@ class LossReader:
         self._objective, self._settings, self._total = objective, settings, total
         self._runtime, self._name = runtime, name
         self._unread: list[torch.Tensor] = []
-        self._tokens, self._read_at = TokenRate(objective.module), time.monotonic()
+        self.tokens, self._read_at = TokenRate(objective.module), time.monotonic()
 
-    def add(self, loss: torch.Tensor, norm: torch.Tensor) -> None:
-        """Take a step's loss and the norm of its gradient, which may not be computed yet."""
-        self._unread.append(torch.stack([loss, norm]))
+    def add(self, measured: torch.Tensor) -> None:
+        """Take a step's loss and the norm of its gradient, (2,), which may not be computed yet."""
+        self._unread.append(measured)
 
     def due(self) -> bool:
         """Return whether the losses are to be read. In a group the clock decides nothing, so that
@@ -120,14 +120,14 @@ class LossReader:
             "loss": sum(recent) / len(recent),
             "learning_rate": self._settings.rate_at(step - 1, self._total),
         }
-        rate = self._tokens.take()
+        rate = self.tokens.take()
         curves |= {TOKENS: rate} if rate is not None else {}
         named = {f"{self._name}/{key}": value for key, value in curves.items()}
         self._runtime.report(named, step)
 
     def close(self) -> None:
         """Take the counters of tokens off the module."""
-        self._tokens.close()
+        self.tokens.close()
 
 
 class Ahead:
@@ -143,6 +143,7 @@ class Ahead:
         self._objective, self._works = objective, works
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="raxalign-ahead")
         self._next: tuple[tuple[int, int], Future[Prepared | None]] | None = None
+        self._now: Step | None = None
 
     def ask(self, step: Step | None) -> None:
         """Have a step prepared by the thread (None: there is none)."""
@@ -152,14 +153,19 @@ class Ahead:
             self._next = ((step.number, step.micro), made)
 
     def take(self, step: Step) -> Step:
-        """Return a step with what was prepared for it; raises what preparing it raised."""
+        """Return a step with what was prepared for it, the same if it is taken again; raises what
+        preparing it raised.
+        """
         if not self._works:
             return step
-        if self._next is not None and self._next[0] == (step.number, step.micro):
+        which = (step.number, step.micro)
+        if self._next is not None and self._next[0] == which:
             made, self._next = self._next[1], None
-            return replace(step, prepared=made.result())
-        self._drop()  # the first step, or micro-batches that became smaller
-        return replace(step, prepared=self._objective.prepare(step))
+            self._now = replace(step, prepared=made.result())
+        elif self._now is None or (self._now.number, self._now.micro) != which:
+            self._drop()  # the first step, or micro-batches that became smaller
+            self._now = replace(step, prepared=self._objective.prepare(step))
+        return self._now
 
     def close(self) -> None:
         """End the thread; what it is at is waited for, and its result and error are dropped."""
@@ -181,12 +187,19 @@ class MicroBatches:
         """Make one. `runtime` says how memory may be saved, and `name` is for messages."""
         self._objective, self._runtime, self._name = objective, runtime, name
         self._blocks = () if runtime.checkpointing == "never" else objective.blocks()
-        self._ahead = Ahead(objective, works=runtime.prepares_ahead)
+        self.ahead = Ahead(objective, works=runtime.prepares_ahead or runtime.replays)
 
     def recomputes(self, progress: TrainProgress) -> bool:
         """Return whether the backward pass computes activations again."""
         asked = self._runtime.checkpointing == "always"
         return (asked or progress.recomputes) and bool(self._blocks)
+
+    def arithmetic(self) -> AbstractContextManager[None]:
+        """A block of the forward and the backward pass: autocast is the encoder's own, and TF32
+        must hold in the backward pass too.
+        """
+        precision: Precision = "tf32" if self._runtime.precision == "tf32" else "fp32"
+        return arithmetic(precision, self._runtime.device)
 
     def compute(
         self, number: int, step_of: Callable[[int], Step | None], progress: TrainProgress
@@ -211,7 +224,7 @@ class MicroBatches:
 
     def close(self) -> None:
         """End the thread that prepares steps."""
-        self._ahead.close()
+        self.ahead.close()
 
     def _save_memory(self, step: Step, progress: TrainProgress, error: Exception) -> None:
         """Choose what needs less memory from now on. Raises `RaxalignError` where nothing does."""
@@ -231,11 +244,9 @@ class MicroBatches:
     ) -> torch.Tensor:
         """Return the loss of this worker's micro-batches, with their gradients in place."""
         step.first.seed_dropout(step.rank)
-        # autocast is the encoder's own; TF32 must hold in the backward pass too
-        precision: Precision = "tf32" if self._runtime.precision == "tf32" else "fp32"
         kept = recomputed(self._blocks) if self.recomputes(progress) else nullcontext()
-        with arithmetic(precision, self._runtime.device), kept:
-            step = self._ahead.take(step)
+        with self.arithmetic(), kept:
+            step = self.ahead.take(step)
             self._objective.begin(step)
             total = torch.zeros((), device=self._runtime.device)
             for i, positions in enumerate(step.micro_batches()):
@@ -245,7 +256,7 @@ class MicroBatches:
                 loss = self._objective.loss(step, positions)
                 if i == 0:
                     # now, because a backward pass leaves the interpreter to other threads
-                    self._ahead.ask(step_of(step.number + 1))
+                    self.ahead.ask(step_of(step.number + 1))
                 if loss.requires_grad:  # a micro-batch may have nothing in it that is counted
                     loss.backward()  # type: ignore[no-untyped-call]
                 total = total + loss.detach()
@@ -284,7 +295,8 @@ class KeepBest:
 class Fitted:
     """What a training did: the loss of each step, the score of each selection (step, score), the
     step whose weights were kept (None: the last ones), the rows that a micro-batch had at the end,
-    and whether activations were then computed again in the backward pass.
+    whether activations were then computed again in the backward pass, and the steps of this process
+    that were started at once (`Runtime.replays`).
     """
 
     losses: list[float]
@@ -292,6 +304,7 @@ class Fitted:
     selected: int | None
     micro: int
     recomputed: bool = False
+    replayed: int = 0
 
 
 def fit(
@@ -376,12 +389,18 @@ class _Loop:
         self.micro = max(1, -(-self.order.batch_size // self.shares))
         self.progress = TrainProgress(micro=self.micro)
         self.micro_batches = MicroBatches(objective, runtime, name)
+        self.recordings: Recordings | None = None
+        self.replayed = 0
+        if runtime.replays and runtime.world_size == 1 and objective.replays:
+            self.start_recording()
         self.reading = LossReader(objective, settings, self.total, runtime, name)
 
     def close(self, error: BaseException | None) -> None:
         """End the threads. What went wrong with the last checkpoint is a note on the error that
         ended the training; without one it is raised.
         """
+        for encoder in self.objective.encoders():
+            encoder.even = False
         self.micro_batches.close()
         self.reading.close()
         try:
@@ -416,7 +435,8 @@ class _Loop:
             self.reading.check(progress.losses, "the weights are not finite")
         self.record_caveats()
         again = self.micro_batches.recomputes(progress)
-        return Fitted(progress.losses, progress.scores, progress.selected, progress.micro, again)
+        scores, micro = progress.scores, progress.micro
+        return Fitted(progress.losses, scores, progress.selected, micro, again, self.replayed)
 
     def record_caveats(self) -> None:
         """Record that the loss did not fall, or still fell where the last weights were kept, and
@@ -441,20 +461,66 @@ class _Loop:
         """One optimiser step."""
         rate = self.settings.rate_at(self.progress.step, self.total)
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            held = isinstance(group["lr"], torch.Tensor)
+            group["lr"] = group["lr"].fill_(rate) if held else rate
         if self.module.training != self.settings.dropout:  # this visits every part
             self.module.train(self.settings.dropout)
-        step, total = self.micro_batches.compute(self.progress.step, self.step_of, self.progress)
-        total = self.objective.gathered(step, self.parameters, total)
-        norm = torch.zeros_like(total)
-        if self.settings.clip is not None:
-            norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.clip).to(total)
-        self.reading.add(total, norm)
-        self.update()
-        self.optimizer.zero_grad(set_to_none=True)
+        if (step := self.replay()) is None:
+            number = self.progress.step
+            step, total = self.micro_batches.compute(number, self.step_of, self.progress)
+            self.reading.add(self.finish(self.objective.gathered(step, self.parameters, total)))
         with torch.no_grad():
             self.objective.end(step)
         self.progress.step += 1
+
+    def finish(self, loss: torch.Tensor) -> torch.Tensor:
+        """Change the weights by the gradients; return the loss and the norm of these, (2,)."""
+        norm = torch.zeros_like(loss)
+        if self.settings.clip is not None:
+            norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.clip).to(loss)
+        self.update()
+        self.optimizer.zero_grad(set_to_none=True)
+        return torch.stack([loss, norm])
+
+    def start_recording(self) -> None:
+        """From now on lay out rows in few shapes, and leave the rate of learning on the device."""
+        self.recordings = Recordings(self.runtime.device)
+        for encoder in self.objective.encoders():
+            encoder.even = True
+        for group in self.optimizer.param_groups if self.recordings.graphs else ():
+            rate = torch.full((), group["lr"], device=self.runtime.device)
+            group |= {"lr": rate, "capturable": True}
+
+    def replay(self) -> Step | None:
+        """Take a step whose like was recorded, or record it now, where its rows are computed
+        together; None where it is to be taken operation by operation.
+        """
+        if self.recordings is None or self.micro_batches.recomputes(self.progress):
+            return None
+        ahead, number = self.micro_batches.ahead, self.progress.step
+        if (step := self.step_of(number)) is None or len(own := step.micro_batches()) > 1:
+            return None
+        step, positions = ahead.take(step), own[0]
+        assert step.prepared is not None, "it replays, so that its host's side is apart"
+
+        def compute() -> torch.Tensor:
+            with self.micro_batches.arithmetic():
+                loss = self.objective.loss(step, positions)
+                loss.backward()  # type: ignore[no-untyped-call]
+            return self.finish(loss.detach())
+
+        self.objective.begin(step)
+        step.seed_dropout(step.rank)
+        tokens, before = self.reading.tokens, self.reading.tokens.count
+        if (found := self.recordings.run(step.prepared.parts[int(positions[0])], compute)) is None:
+            self.optimizer.zero_grad(set_to_none=True)
+            return None
+        ahead.ask(self.step_of(number + 1))
+        found.tokens = tokens.count - before or found.tokens
+        tokens.count = before + found.tokens
+        self.reading.add(found.made.clone())
+        self.replayed += 1
+        return step
 
     def update(self) -> None:
         """Let Adam change the weights. Raises `RaxalignError` where memory does not hold its

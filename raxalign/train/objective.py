@@ -194,6 +194,10 @@ class Objective(ABC):
     rows: Any = None
     comparable_from: int = 0
     loss_unit: float = 1.0
+    replays: bool = False
+    """Whether what a device does for one step can be recorded and serve for others: see
+    `HostSided.device_loss`. Nothing happens then in `begin` and `end` that training depends on.
+    """
 
     def on(self, rows: Any) -> Self:
         """Return the same objective over other rows; it shares the module."""
@@ -295,7 +299,10 @@ class HostSided(Objective, Generic[BatchT, PartT]):
 
     @abstractmethod
     def device_loss(self, step: Step, part: PartT) -> torch.Tensor:
-        """Return the contribution of a micro-batch, as `Objective.loss` does."""
+        """Return the contribution of a micro-batch, as `Objective.loss` does. Where the objective
+        `replays`, it depends on the part and on what training changes alone, reads all arrays by
+        `on_device`, and no value back from the device.
+        """
 
     def prepare(self, step: Step) -> Prepared | None:
         """Return the first half of a step, for all micro-batches of this worker."""

@@ -81,7 +81,8 @@ class Runtime:
     computes them (0: as many as there are workers). Besides the seed, only these three change a
     result. `checkpointing` says when the backward pass computes the activations of blocks again
     instead of keeping them (``auto``: once memory has run out). With `prefetch` a thread prepares
-    the next step (None: where the device is a GPU).
+    the next step (None: where the device is a GPU). With `replays` steps whose inputs have the same
+    shapes are recorded and started at once, where the objective permits it.
     """
 
     device: str = "cpu"
@@ -101,6 +102,7 @@ class Runtime:
     shares: int = 0
     checkpointing: Checkpointing = "auto"
     prefetch: bool | None = None
+    replays: bool = False
 
     @property
     def prepares_ahead(self) -> bool:

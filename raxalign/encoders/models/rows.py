@@ -22,6 +22,10 @@ from raxalign.lazy import np, torch
 
 _WIDTH = 128
 """Pieces per row, about, where sentences share rows."""
+_EVEN_WIDTH = 48
+"""What the widths of rows are multiples of that are to have few shapes: three times as much is next
+above `_WIDTH`.
+"""
 
 
 @dataclass(frozen=True)
@@ -141,13 +145,17 @@ class Packed:
     shared: bool
 
     @classmethod
-    def of(cls, parts: Sequence[Rows], pad: int, width: int = _WIDTH) -> Packed:
+    def of(
+        cls, parts: Sequence[Rows], pad: int, width: int = _WIDTH, *, even: bool = False
+    ) -> Packed:
         """Return sentences (or pairs), the rows of several parts, in as few rows as hold them at
         about `width` pieces each (0: one row per sentence), filled up with the piece `pad`. The
-        longest come first, each into the emptiest row, so that hardly any padding is left.
+        longest come first, each into the emptiest row, so that hardly any padding is left; `even`
+        adds some, so that batches of about equal size have the same shape.
         """
         lengths_S = np.concatenate([rows.lengths for rows in parts])
         rows_S, columns_S, n_rows, used = _layout(lengths_S, width)
+        n_rows, used = _rounded_up(n_rows, used) if even else (n_rows, used)
         owners = np.repeat(np.arange(len(lengths_S)), lengths_S)
         places = np.arange(len(owners)) - np.repeat(np.cumsum(lengths_S) - lengths_S, lengths_S)
         starts_S = rows_S * used + columns_S
@@ -190,6 +198,14 @@ def _layout(lengths_S: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray, 
         rows_S[s], columns_S[s] = row, used
         heapq.heapreplace(filled, (used + int(lengths_S[s]), row))
     return rows_S, columns_S, len(filled), max(used for used, _ in filled)
+
+
+def _rounded_up(n_rows: int, width: int) -> tuple[int, int]:
+    """Return a number of rows and their width, rounded up so that few are different: the one to an
+    eighth of the power of two below, the other to multiples of `_EVEN_WIDTH`.
+    """
+    eighth = max((1 << n_rows.bit_length()) // 16, 1)
+    return -(-n_rows // eighth) * eighth, -(-width // _EVEN_WIDTH) * _EVEN_WIDTH
 
 
 @dataclass(frozen=True)

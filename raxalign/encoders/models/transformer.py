@@ -86,6 +86,8 @@ class TransformerEncoder(Encoder):
         """Where the states of this very model are kept, whose weights nothing changes."""
         self.packs: bool | None = None
         """Whether several sentences may share a row; None until `can_pack` has probed it."""
+        self.even = False
+        """Whether rows are laid out in few shapes (`Packed.of`)."""
 
     @classmethod
     def from_folder(
@@ -302,8 +304,8 @@ class TransformerEncoder(Encoder):
 
         filler = int(self.tokenizer.pad_token_id or 0)
         if width is None and self.can_pack():
-            return Packed.of(parts, filler)
-        return Packed.of(parts, filler, width or 0)
+            return Packed.of(parts, filler, even=self.even)
+        return Packed.of(parts, filler, width or 0, even=self.even)
 
     def states(self, packed: Packed, layers: tuple[int, ...]) -> list[torch.Tensor]:
         """Return the states of some layers, (B * T, H) each, by `starts_S`. Gradient flows. Without

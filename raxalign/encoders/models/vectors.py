@@ -259,6 +259,30 @@ class Spans:
         weights_P = (places_P + 1) / totals_S[owners_P]
         return replace(found, weights_P=weights_P, divisors_N=None)
 
+    def evened(self) -> Spans:
+        """Return the same with spans of the first piece at the end, so that the number of spans and
+        that of their pieces are powers of two, and many batches have the same.
+
+        >>> made = Spans.of(np.array([4, 7]), np.array([1, 2]), "mean").evened()
+        >>> made.n, made.pieces_P.tolist(), made.owners_P.tolist(), made.divisors_N.tolist()
+        (4, [4, 7, 8, 0], [0, 1, 1, 3], [1, 2, 1, 1])
+        """
+        n = 1 << self.n.bit_length()
+        total = n if self.owners_P is None else 1 << len(self.pieces_P).bit_length()
+
+        def filled(values: np.ndarray | None, size: int, value: int) -> Any:
+            if values is None:
+                return None
+            return np.pad(values, (0, size - len(values)), constant_values=value)
+
+        return Spans(
+            n,
+            filled(self.pieces_P, total, 0),
+            filled(self.owners_P, total, n - 1),
+            filled(self.weights_P, total, 0),
+            filled(self.divisors_N, n, 1),
+        )
+
     def present(self, device: torch.device | str) -> torch.Tensor:
         """Return whether each span has a piece, (N,)."""
         present_N = np.full(self.n, self.owners_P is None)

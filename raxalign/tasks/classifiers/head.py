@@ -67,6 +67,8 @@ class SentenceClassifier(Classifier, FineTuned):
     piece's language apply to it.
     """
 
+    replays = True
+
     @property
     def width(self) -> int:
         """Return how many labels there are."""

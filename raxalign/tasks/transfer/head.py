@@ -39,6 +39,8 @@ class TaskModel(nn.Module):
 
     lay_out: Any
     logits: Any
+    replays: ClassVar[bool] = False
+    """Whether `loss` does what `HostSided.device_loss` does that can be recorded."""
 
     def forward(self, rows: Any, chosen: np.ndarray | None = None) -> torch.Tensor:
         """Return the logits of some rows (None: of all)."""

@@ -322,7 +322,7 @@ class Tuning(HostSided[int, tuple[Any, Any, int]]):
     ) -> None:
         self.model, self.batches, self.dev, self.companion = model, batches, dev, companion
         self.module: nn.Module = model
-        self.steps = 0
+        self.steps, self.replays = 0, model.replays
 
     def blocks(self) -> Sequence[nn.Module]:
         """Return the encoder's blocks, where they are trained."""
