@@ -247,11 +247,10 @@ def _grids(record: Record) -> Iterator[str]:
         text = grid_file(name)
         seeds = ", ".join(map(str, text["seeds"]))
         ran = record.grids.get(name)
-        so_far = (
-            (NOT_YET, "", "")
-            if ran is None
-            else (f"{ran.done} of {ran.trials}", duration(ran.seconds), ran.day)
-        )
+        so_far: tuple[str, ...] = ("", NOT_YET, "", "")
+        if ran is not None:
+            trials = f"{ran.done} of {ran.trials}"
+            so_far = (ran.precision, trials, duration(ran.seconds), ran.day)
         asked = "; ".join(re.sub(r"\s+", " ", claim) for claim in text["claims"])
-        said = (asked, seeds, text["run"].get("precision", "fp32"), *so_far)
+        said = (asked, seeds, *so_far)
         yield f"| `findings/{name}.yaml` | {' | '.join(said)} |"

@@ -66,10 +66,13 @@ class Answer:
 
 @dataclass(frozen=True)
 class Ran:
-    """How far a grid is: its trials and those that are done, and the machine time of all stages."""
+    """How far a grid is: its trials and those that are done, the machine time of all stages, and
+    the precision of the encoder's products (`run.precision`).
+    """
 
     day: str
     version: str
+    precision: str
     trials: int
     done: int
     seconds: float
@@ -94,6 +97,7 @@ class Ran:
         return cls(
             datetime.fromtimestamp(latest, UTC).date().isoformat(),
             VERSION,
+            opened.run.precision,
             len(plan.trials),
             len(done),
             round(math.fsum(took.values())),

@@ -41,7 +41,7 @@ def difference(verdict: str = "refuted", encoder: str = MBERT, sentences: int = 
 
 def page(*several: Difference, claim: PaperClaim = SAID) -> str:
     answers = {TEXT: Answer(JudgedClaim.BEFORE, several)} if several else {}
-    ran = Ran("2026-01-01", "0", 5, 5, 60.0, answers)
+    ran = Ran("2026-01-01", "0", "fp32", 5, 5, 60.0, answers)
     return render(Record({"cao": ran}), Papers((claim,), ()))
 
 
