@@ -263,8 +263,9 @@ class Recordings:
                 known.run()
                 return known
             self._pool = self._pool or torch.cuda.graph_pool_handle()
-            known.graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(known.graph, self._pool, capture_error_mode="thread_local"):
+            known.graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+            taken = torch.cuda.graph(known.graph, self._pool, capture_error_mode="thread_local")
+            with torch.cuda.stream(stream), taken:  # the stream is left where recording fails
                 known.run()
         except RuntimeError as error:
             self._refused = True

@@ -488,8 +488,7 @@ class _Loop:
         for encoder in self.objective.encoders():
             encoder.even = True
         for group in self.optimizer.param_groups if self.recordings.graphs else ():
-            rate = torch.full((), group["lr"], device=self.runtime.device)
-            group |= {"lr": rate, "capturable": True}
+            group["lr"] = torch.full((), group["lr"], device=self.runtime.device)
 
     def replay(self) -> Step | None:
         """Take a step whose like was recorded, or record it now, where its rows are computed
@@ -500,19 +499,24 @@ class _Loop:
         ahead, number = self.micro_batches.ahead, self.progress.step
         if (step := self.step_of(number)) is None or len(own := step.micro_batches()) > 1:
             return None
-        step, positions = ahead.take(step), own[0]
+        step, positions, graphs = ahead.take(step), own[0], self.recordings.graphs
         assert step.prepared is not None, "it replays, so that its host's side is apart"
 
         def compute() -> torch.Tensor:
             with self.micro_batches.arithmetic():
                 loss = self.objective.loss(step, positions)
                 loss.backward()  # type: ignore[no-untyped-call]
+            for group in self.optimizer.param_groups:
+                group["capturable"] = graphs
             return self.finish(loss.detach())
 
         self.objective.begin(step)
         step.seed_dropout(step.rank)
         tokens, before = self.reading.tokens, self.reading.tokens.count
-        if (found := self.recordings.run(step.prepared.parts[int(positions[0])], compute)) is None:
+        found = self.recordings.run(step.prepared.parts[int(positions[0])], compute)
+        for group in self.optimizer.param_groups:
+            group["capturable"] = False  # torch warns where a step is taken with it
+        if found is None:
             self.optimizer.zero_grad(set_to_none=True)
             return None
         ahead.ask(self.step_of(number + 1))

@@ -1,6 +1,6 @@
 """Steps that are recorded once for all whose inputs have the same shapes."""
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import pytest
@@ -156,6 +156,8 @@ def graphs(monkeypatch):
     monkeypatch.setattr(loop, "Recordings", Graphs)
     monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
     monkeypatch.setattr(torch.cuda, "graph", record)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: "stream")
+    monkeypatch.setattr(torch.cuda, "stream", nullcontext)
     monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: "pool")
     monkeypatch.setattr(Graph, "launches", 0)
 
