@@ -168,6 +168,11 @@ def run(options: argparse.Namespace) -> dict[str, object]:
         tokenizer = TransformerEncoder.from_folder(folder).tokenizer
         for model in options.models:
             for variant in options.variants:
+                if (
+                    variant == "replayed"
+                    and not encoder_of(model, variant, tokenizer, options).can_pack()
+                ):
+                    continue  # its steps are not recorded
                 label = f"{model}, {variant}"
                 made = fine_tuning(model, variant, pairs, tokenizer, options)
                 found[label] = made

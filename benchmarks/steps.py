@@ -158,9 +158,9 @@ def measure(
     replays: bool = False,
 ) -> dict[str, object]:
     """Run a part once for its tokens and what is done once, once for its speed, with steps that are
-    recorded where it `replays`, and once for its waits, each time with an encoder as it is loaded,
-    in its precision. Padding counts neither as tokens nor as operations. `profiled` is what is run
-    for the waits, where that is less: a profile of many steps takes minutes to read.
+    recorded where it `replays`, and once for the waits of plain ones, each time with an encoder as
+    it is loaded, in its precision. Padding counts neither as tokens nor as operations. `profiled`
+    is what is run for the waits, where that is less: a profile of many steps takes minutes to read.
     """
     seen_part = profiled or part
     encoder = loaded()
@@ -201,7 +201,9 @@ def measure(
         weights = sum(p.numel() for block in blocks for p in block.parameters())
         rate = weights * int(done[0]) / seconds
         found["share_of_peak"] = rate / peak(encoder.precision, options.device)
-        found["peak_memory_gib"] = torch.cuda.max_memory_allocated() / 2**30
+        # with the memory that graphs keep
+        used = torch.cuda.max_memory_reserved if replays else torch.cuda.max_memory_allocated
+        found["peak_memory_gib"] = used() / 2**30
     return found
 
 

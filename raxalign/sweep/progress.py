@@ -24,7 +24,7 @@ from raxalign.store.ledger import Ledger
 from raxalign.sweep import events
 from raxalign.sweep.job import Advance
 from raxalign.sweep.order import SweepJob
-from raxalign.train.runtime import TOKENS
+from raxalign.train.runtime import TokenRate
 from raxalign.values.results import HARDLY, DevMean, remarks
 
 _MANY = 300  # jobs: with more of them left, chains hardly matter and are not followed
@@ -406,7 +406,7 @@ class Progress:
         before, rate = self._noted.get(key, (Advance(0.0), ""))
         if advance.step > before.step and advance.seconds > before.seconds:
             speed = (advance.step - before.step) / (advance.seconds - before.seconds)
-            tokens = [v for name, v in advance.values.items() if name.endswith(TOKENS)]
+            tokens = [v for name, v in advance.values.items() if name.endswith(TokenRate.NAME)]
             steps = f"{speed:.3g} steps/s, " if before.step else ""
             rate = f"{tokens[0]:,.0f} tokens/s, " if tokens else steps
         if advance.step != before.step or key not in self._noted:

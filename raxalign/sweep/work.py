@@ -28,7 +28,7 @@ from raxalign.store.spool import Spool
 from raxalign.sweep.job import Job, Outbox
 from raxalign.sweep.order import Holds
 from raxalign.train.group import lost_peer
-from raxalign.train.runtime import TOKENS, Pruned, Runtime
+from raxalign.train.runtime import Pruned, Runtime, TokenRate
 
 _PATIENCE = 6 * 3600
 """Seconds that workers wait for the first one, which may wait for another grid."""
@@ -212,7 +212,7 @@ def _curves(
     spool, begun, machine = Spool(job.storage, key), time.monotonic(), _Machine(job)
 
     def report(metrics: Mapping[str, float], step: int) -> None:
-        spool.report({n: v for n, v in metrics.items() if not n.endswith(TOKENS)}, step)
+        spool.report({n: v for n, v in metrics.items() if not n.endswith(TokenRate.NAME)}, step)
         if rank == 0:
             outbox.report(metrics, step)
             spool.report(machine.sample(), int(time.time()))

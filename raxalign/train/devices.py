@@ -116,12 +116,16 @@ def on_device(
     if (copied := _COPIED.get({}).get(id(values))) is not None:
         return copied if dtype is None else copied.to(dtype)
     if _RECORDS.get(False):
-        raise RuntimeError("an array of the host is read that is not in its part of the step")
+        raise _CannotRecordError("an array of the host is read that is not in its part of the step")
     tensor = torch.from_numpy(values) if isinstance(values, np.ndarray) else values
     tensor = tensor if dtype is None else tensor.to(dtype)
     if torch.device(device).type != "cuda":
         return tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)
+
+
+class _CannotRecordError(Exception):
+    """A computation would not be the same for other parts of its form."""
 
 
 _COPIED: ContextVar[Mapping[int, torch.Tensor]] = ContextVar("_COPIED")
@@ -216,13 +220,14 @@ class Recordings:
     Parts have one form where only the values of their arrays differ.
 
     A CPU does again what was recorded, with the same values of the host and the same arrays in
-    place, so that it shows what a graph would get wrong.
+    place: it shows which of them a graph would keep from the first part, but not what reads a value
+    back from the device, which a GPU cannot record. `refused` says that recording has failed.
     """
 
     def __init__(self, device: torch.device | str) -> None:
         """Make one that has recorded nothing."""
         self._device, self._known = torch.device(device), dict[Hashable, Recorded | None]()
-        self.graphs, self._refused = self._device.type == "cuda", False
+        self.graphs, self.refused = self._device.type == "cuda", False
         self._pool: Any = None
 
     def run(self, part: Any, compute: Callable[[], torch.Tensor]) -> Recorded | None:
@@ -230,10 +235,11 @@ class Recordings:
         and nothing is computed, at the first part of a form, since what is made once is made then,
         and where it cannot be recorded, of which one warning tells.
 
-        `compute` returns one tensor, which the next part of the form overwrites.
+        `compute` returns one tensor, which the next part of the form overwrites. Errors of the
+        device are raised as they are.
         """
         form, arrays = _form(part), [*_arrays(part)]
-        if self._refused:
+        if self.refused:
             return None
         if form not in self._known:
             self._known[form] = None
@@ -267,8 +273,8 @@ class Recordings:
             taken = torch.cuda.graph(known.graph, self._pool, capture_error_mode="thread_local")
             with torch.cuda.stream(stream), taken:  # the stream is left where recording fails
                 known.run()
-        except RuntimeError as error:
-            self._refused = True
+        except _CannotRecordError as error:
+            self.refused = True
             told = "steps are taken operation by operation, since they cannot be recorded"
             warnings.warn(f"{told}: {error}", stacklevel=2)
             return None

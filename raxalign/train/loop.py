@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
 
 from raxalign.caveats import Caveats
 from raxalign.errors import RaxalignError
@@ -21,36 +20,7 @@ from raxalign.train.devices import Recordings, arithmetic, recomputed
 from raxalign.train.group import gather_values, share_value, sharing
 from raxalign.train.objective import Objective, Prepared, Step
 from raxalign.train.options import TrainSettings
-from raxalign.train.runtime import TOKENS, Moment, Pruned, Runtime, Watch
-
-
-class TokenRate:
-    """Counts the tokens that pass a module's word embeddings. It never waits for the device."""
-
-    def __init__(self, module: torch.nn.Module) -> None:
-        self.count, self._since = 0, time.monotonic()
-        words: dict[str, torch.nn.Embedding] = {}  # of embeddings next to each other the largest
-        for name, part in module.named_modules():
-            if isinstance(part, torch.nn.Embedding):
-                parent = name.rpartition(".")[0]
-                words[parent] = max(words.get(parent, part), part, key=lambda e: e.num_embeddings)
-        self._hooks = [part.register_forward_pre_hook(self._add) for part in words.values()]
-
-    def take(self) -> float | None:
-        """Return the tokens per second since this was last called; None where none were read."""
-        now, count = time.monotonic(), self.count
-        seconds, self._since, self.count = now - self._since, now, 0
-        return count / seconds if count and seconds > 0 else None
-
-    def close(self) -> None:
-        """Take the counters off the module."""
-        for hook in self._hooks:
-            hook.remove()
-
-    def _add(self, _: torch.nn.Module, given: tuple[Any, ...]) -> None:
-        if given and isinstance(given[0], torch.Tensor):
-            self.count += given[0].numel()
-
+from raxalign.train.runtime import Moment, Pruned, Runtime, TokenRate, Watch
 
 EVERY = 16
 """The most steps whose losses are left on the device: to read them the host waits for it."""
@@ -121,13 +91,9 @@ class LossReader:
             "learning_rate": self._settings.rate_at(step - 1, self._total),
         }
         rate = self.tokens.take()
-        curves |= {TOKENS: rate} if rate is not None else {}
+        curves |= {TokenRate.NAME: rate} if rate is not None else {}
         named = {f"{self._name}/{key}": value for key, value in curves.items()}
         self._runtime.report(named, step)
-
-    def close(self) -> None:
-        """Take the counters of tokens off the module."""
-        self.tokens.close()
 
 
 class Ahead:
@@ -183,11 +149,21 @@ class MicroBatches:
     activations, and then halves the micro-batches; later steps begin with what was found.
     """
 
-    def __init__(self, objective: Objective, runtime: Runtime, name: str) -> None:
-        """Make one. `runtime` says how memory may be saved, and `name` is for messages."""
+    def __init__(
+        self,
+        objective: Objective,
+        runtime: Runtime,
+        name: str,
+        free: Callable[[], bool],
+        *,
+        replays: bool,
+    ) -> None:
+        """Make one. `runtime` says how memory may be saved, and `name` is for messages. `free`
+        gives memory back that steps do without, and returns whether there was any.
+        """
         self._objective, self._runtime, self._name = objective, runtime, name
         self._blocks = () if runtime.checkpointing == "never" else objective.blocks()
-        self.ahead = Ahead(objective, works=runtime.prepares_ahead or runtime.replays)
+        self._free, self.ahead = free, Ahead(objective, works=runtime.prepares_ahead or replays)
 
     def recomputes(self, progress: TrainProgress) -> bool:
         """Return whether the backward pass computes activations again."""
@@ -217,14 +193,11 @@ class MicroBatches:
             except (torch.OutOfMemoryError, RuntimeError) as error:
                 if not is_out_of_memory(error):
                     raise
-                self._save_memory(step, progress, error)
+                if not self._free():
+                    self._save_memory(step, progress, error)
             self._objective.module.zero_grad(set_to_none=True)
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
-
-    def close(self) -> None:
-        """End the thread that prepares steps."""
-        self.ahead.close()
 
     def _save_memory(self, step: Step, progress: TrainProgress, error: Exception) -> None:
         """Choose what needs less memory from now on. Raises `RaxalignError` where nothing does."""
@@ -388,10 +361,13 @@ class _Loop:
         self.shares = (runtime.shares if settings.dropout else 0) or runtime.world_size
         self.micro = max(1, -(-self.order.batch_size // self.shares))
         self.progress = TrainProgress(micro=self.micro)
-        self.micro_batches = MicroBatches(objective, runtime, name)
+        replays = runtime.replays and runtime.world_size == 1 and objective.replays
+        replays = replays and all(encoder.can_pack() for encoder in objective.encoders())
+        free = self.stop_recording
+        self.micro_batches = MicroBatches(objective, runtime, name, free, replays=replays)
         self.recordings: Recordings | None = None
         self.replayed = 0
-        if runtime.replays and runtime.world_size == 1 and objective.replays:
+        if replays:
             self.start_recording()
         self.reading = LossReader(objective, settings, self.total, runtime, name)
 
@@ -399,10 +375,9 @@ class _Loop:
         """End the threads. What went wrong with the last checkpoint is a note on the error that
         ended the training; without one it is raised.
         """
-        for encoder in self.objective.encoders():
-            encoder.even = False
-        self.micro_batches.close()
-        self.reading.close()
+        self.stop_recording()
+        self.micro_batches.ahead.close()
+        self.reading.tokens.close()
         try:
             self.saver.close()
         except Exception as lost:
@@ -488,16 +463,24 @@ class _Loop:
         for encoder in self.objective.encoders():
             encoder.even = True
         for group in self.optimizer.param_groups if self.recordings.graphs else ():
-            group["lr"] = torch.full((), group["lr"], device=self.runtime.device)
+            group["lr"] = torch.tensor(float(group["lr"]), device=self.runtime.device)
+
+    def stop_recording(self) -> bool:
+        """Take steps operation by operation from now on; return whether any could be replayed."""
+        replayed, self.recordings = self.recordings is not None, None
+        for encoder in self.objective.encoders() if replayed else ():
+            encoder.even = False
+        return replayed
 
     def replay(self) -> Step | None:
         """Take a step whose like was recorded, or record it now, where its rows are computed
         together; None where it is to be taken operation by operation.
         """
-        if self.recordings is None or self.micro_batches.recomputes(self.progress):
-            return None
         ahead, number = self.micro_batches.ahead, self.progress.step
-        if (step := self.step_of(number)) is None or len(own := step.micro_batches()) > 1:
+        if self.recordings is None or (step := self.step_of(number)) is None:
+            return None
+        if self.micro_batches.recomputes(self.progress) or len(own := step.micro_batches()) > 1:
+            self.stop_recording()
             return None
         step, positions, graphs = ahead.take(step), own[0], self.recordings.graphs
         assert step.prepared is not None, "it replays, so that its host's side is apart"
@@ -505,7 +488,8 @@ class _Loop:
         def compute() -> torch.Tensor:
             with self.micro_batches.arithmetic():
                 loss = self.objective.loss(step, positions)
-                loss.backward()  # type: ignore[no-untyped-call]
+                if loss.requires_grad:
+                    loss.backward()  # type: ignore[no-untyped-call]
             for group in self.optimizer.param_groups:
                 group["capturable"] = graphs
             return self.finish(loss.detach())
@@ -513,11 +497,19 @@ class _Loop:
         self.objective.begin(step)
         step.seed_dropout(step.rank)
         tokens, before = self.reading.tokens, self.reading.tokens.count
-        found = self.recordings.run(step.prepared.parts[int(positions[0])], compute)
+        try:
+            found = self.recordings.run(step.prepared.parts[int(positions[0])], compute)
+        except (torch.OutOfMemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+            self.stop_recording()
+            found = None
         for group in self.optimizer.param_groups:
             group["capturable"] = False  # torch warns where a step is taken with it
         if found is None:
             self.optimizer.zero_grad(set_to_none=True)
+            if self.recordings is not None and self.recordings.refused:
+                self.stop_recording()
             return None
         ahead.ask(self.step_of(number + 1))
         found.tokens = tokens.count - before or found.tokens

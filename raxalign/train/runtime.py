@@ -2,15 +2,45 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, ClassVar, Protocol
 
+from raxalign.lazy import torch
 from raxalign.options.run import Checkpointing, Precision
 
-TOKENS = "tokens_per_second"
-"""The last part of the name under which a training reports its speed."""
+
+class TokenRate:
+    """Counts the tokens that pass a module's word embeddings. It never waits for the device."""
+
+    NAME: ClassVar = "tokens_per_second"
+    """The last part of the name under which a training reports its speed."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self.count, self._since = 0, time.monotonic()
+        words: dict[str, torch.nn.Embedding] = {}  # of embeddings next to each other the largest
+        for name, part in module.named_modules():
+            if isinstance(part, torch.nn.Embedding):
+                parent = name.rpartition(".")[0]
+                words[parent] = max(words.get(parent, part), part, key=lambda e: e.num_embeddings)
+        self._hooks = [part.register_forward_pre_hook(self._add) for part in words.values()]
+
+    def take(self) -> float | None:
+        """Return the tokens per second since this was last called; None where none were read."""
+        now, count = time.monotonic(), self.count
+        seconds, self._since, self.count = now - self._since, now, 0
+        return count / seconds if count and seconds > 0 else None
+
+    def close(self) -> None:
+        """Take the counters off the module."""
+        for hook in self._hooks:
+            hook.remove()
+
+    def _add(self, _: torch.nn.Module, given: tuple[Any, ...]) -> None:
+        if given and isinstance(given[0], torch.Tensor):
+            self.count += given[0].numel()
 
 
 @dataclass(frozen=True)
@@ -79,10 +109,11 @@ class Runtime:
     `precision` is that of the encoder's products, and `compiled` says whether its blocks are.
     `shares` are the parts of a global batch that each draw dropout of their own, whichever worker
     computes them (0: as many as there are workers). Besides the seed, only these three change a
-    result. `checkpointing` says when the backward pass computes the activations of blocks again
-    instead of keeping them (``auto``: once memory has run out). With `prefetch` a thread prepares
-    the next step (None: where the device is a GPU). With `replays` steps whose inputs have the same
-    shapes are recorded and started at once, where the objective permits it.
+    result, and `replays`, which adds padding, its rounding. `checkpointing` says when the backward
+    pass computes the activations of blocks again instead of keeping them (``auto``: once memory has
+    run out). With `prefetch` a thread prepares the next step (None: where the device is a GPU).
+    With `replays` steps whose inputs have the same shapes are recorded and started at once, where
+    the objective permits it.
     """
 
     device: str = "cpu"

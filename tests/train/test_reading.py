@@ -7,9 +7,9 @@ import torch
 
 from raxalign.errors import TrainingDiverged
 from raxalign.train import loop
-from raxalign.train.loop import EVERY, KeepBest, LossReader, TokenRate, fit
+from raxalign.train.loop import EVERY, KeepBest, LossReader, fit
 from raxalign.train.options import TrainSettings
-from raxalign.train.runtime import Runtime
+from raxalign.train.runtime import Runtime, TokenRate
 from tests.train.problems import Regression
 
 SETTINGS = TrainSettings(learning_rate=0.05, batch_size=4, steps=40)

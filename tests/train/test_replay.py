@@ -1,6 +1,7 @@
 """Steps that are recorded once for all whose inputs have the same shapes."""
 
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,12 +18,13 @@ from raxalign.encoders.models.vectors import Spans
 from raxalign.tasks.base import TaskInputs
 from raxalign.train import loop
 from raxalign.train.devices import Recordings, on_device
-from raxalign.train.loop import fit
+from raxalign.train.loop import LossReader, fit
 from raxalign.train.objective import HostSided
 from raxalign.train.options import TrainSettings
-from raxalign.train.runtime import Runtime
+from raxalign.train.runtime import Runtime, TokenRate
 from tests.methods.contract import LANGUAGES, losses_of, make, vectors
 from tests.methods.toy import toy_encoder, toy_inputs
+from tests.train.problems import dies_at
 
 SETTINGS = TrainSettings(learning_rate=0.01, batch_size=8, epochs=4, clip=1.0, warmup=0.2)
 REPLAYS = Runtime(seed=3, replays=True)
@@ -68,8 +70,43 @@ def test_replayed_steps_have_the_losses_and_weights_of_others_in_every_bit():
 
 
 def test_steps_that_are_divided_are_not_replayed():
-    fitted, _ = trained(Network(), Runtime(seed=3, replays=True, checkpointing="always", shares=2))
-    assert fitted.replayed == 0
+    plain, expected = trained(Network(), Runtime(seed=3, shares=2))
+    fitted, found = trained(Network(), Runtime(seed=3, shares=2, replays=True))
+    assert (fitted.losses, fitted.replayed) == (plain.losses, 0)
+    assert torch.equal(found, expected)
+
+
+def test_a_training_that_is_resumed_replays_again_and_has_the_same_weights(tmp_path):
+    _, expected = trained(Network(), REPLAYS)
+    runtime = replace(REPLAYS, checkpoints=tmp_path, checkpoint_every=1)
+    with pytest.raises(KeyboardInterrupt):
+        trained(dies_at(6, Network()), runtime)
+    fitted, found = trained(Network(), runtime)
+    assert fitted.replayed == 4
+    assert torch.equal(found, expected)
+
+
+class RunsOut(Network):
+    """A loss for which memory is too small at one of its calls."""
+
+    def __init__(self, call):
+        super().__init__()
+        self.calls, self.fails = 0, call
+
+    def device_loss(self, step, part):
+        self.calls += 1
+        if self.calls == self.fails:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 1.00 GiB")
+        return super().device_loss(step, part)
+
+
+# batches of 8, 8 and 6 rows: a plain step, one that is recorded, another plain one, replayed ones
+@pytest.mark.parametrize(("call", "replayed"), [(1, 0), (2, 0), (3, 1), (6, 3)])
+def test_where_memory_runs_out_recordings_are_given_up_and_batches_stay_whole(call, replayed):
+    plain, expected = trained(Network(), Runtime(seed=3))
+    fitted, found = trained(RunsOut(call), REPLAYS)
+    assert (fitted.losses, fitted.replayed, fitted.micro) == (plain.losses, replayed, 8)
+    assert torch.equal(found, expected)
 
 
 class ReadsElsewhere(Network):
@@ -144,9 +181,19 @@ def graphs(monkeypatch):
 
     @contextmanager
     def record(graph, pool, capture_error_mode):
-        assert (pool, capture_error_mode) == ("pool", "thread_local")
+        assert (pool, capture_error_mode, streams) == ("pool", "thread_local", ["stream"])
         with Recorder(graph):
             yield
+
+    @contextmanager
+    def stream(own):
+        streams.append(own)
+        try:
+            yield
+        finally:
+            streams.remove(own)
+
+    streams: list[str] = []
 
     class Graphs(Recordings):
         def __init__(self, device):
@@ -157,7 +204,7 @@ def graphs(monkeypatch):
     monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
     monkeypatch.setattr(torch.cuda, "graph", record)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda: "stream")
-    monkeypatch.setattr(torch.cuda, "stream", nullcontext)
+    monkeypatch.setattr(torch.cuda, "stream", stream)
     monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: "pool")
     monkeypatch.setattr(Graph, "launches", 0)
 
@@ -180,6 +227,58 @@ def test_graphs_of_fine_tuning_have_the_losses_of_plain_steps(graphs, tmp_path, 
     assert vectors(replayed).numpy() == pytest.approx(vectors(plain).numpy(), abs=1e-4)
     assert Graph.launches >= 10
     assert not replayed.encoder.even
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"lambda": 0.0}, {"norm": "plain"}, {"profile": "released"}, {"layers": "1-2"}],
+    ids=lambda options: str(*options),
+)
+def test_fine_tuning_in_every_form_is_as_precise(graphs, tmp_path, options):
+    toy_inputs(tmp_path, 40, LANGUAGES)
+    method = make("finetune", tmp_path, steps=12, batch_size=8, dropout=False, **options)
+    expected, _ = losses_of(method, tmp_path, Runtime(seed=1))
+    losses, _ = losses_of(method, tmp_path, Runtime(seed=1, replays=True))
+    assert losses == pytest.approx(expected, rel=1e-5)
+    assert Graph.launches >= 4
+
+
+def test_steps_whose_activations_are_computed_again_are_not_replayed(graphs, tmp_path):
+    toy_inputs(tmp_path, 40, LANGUAGES)
+    method = make("finetune", tmp_path, steps=6, batch_size=8, dropout=False)
+    expected, _ = losses_of(method, tmp_path, Runtime(seed=1))
+    again = Runtime(seed=1, replays=True, checkpointing="always")
+    losses, _ = losses_of(method, tmp_path, again)
+    assert losses == pytest.approx(expected, rel=1e-6)
+    assert Graph.launches == 0
+
+
+def test_an_encoder_that_reads_one_sentence_per_row_is_not_replayed(tmp_path):
+    toy_inputs(tmp_path, 40, LANGUAGES)
+    method = make("finetune", tmp_path, steps=6, batch_size=8, dropout=False)
+
+    def losses(**how):
+        encoder = toy_encoder(tmp_path / "encoder")
+        encoder.packs = False
+        return losses_of(method, tmp_path, Runtime(seed=1, **how), encoder)[0]
+
+    assert losses(replays=True) == losses()
+
+
+def test_a_curve_of_replayed_steps_counts_the_tokens_that_they_read(graphs, tmp_path, monkeypatch):
+    toy_inputs(tmp_path, 40, LANGUAGES)
+    method = make("finetune", tmp_path, steps=20, batch_size=8, dropout=False)
+    counts, counted = [], LossReader.add
+
+    def add(self, measured):
+        counts.append(self.tokens.count)
+        counted(self, measured)
+
+    monkeypatch.setattr(LossReader, "add", add)
+    monkeypatch.setattr(TokenRate, "take", lambda _: None)
+    losses_of(method, tmp_path, REPLAYS)
+    assert Graph.launches >= 10
+    assert {*np.diff(counts).tolist()} == {288, 432}  # rows of 48
 
 
 def test_a_replayed_step_starts_six_operations_and_a_plain_one_hundreds(

@@ -305,7 +305,7 @@ class TransformerEncoder(Encoder):
         filler = int(self.tokenizer.pad_token_id or 0)
         if width is None and self.can_pack():
             return Packed.of(parts, filler, even=self.even)
-        return Packed.of(parts, filler, width or 0, even=self.even)
+        return Packed.of(parts, filler, width or 0, even=self.even and bool(width))
 
     def states(self, packed: Packed, layers: tuple[int, ...]) -> list[torch.Tensor]:
         """Return the states of some layers, (B * T, H) each, by `starts_S`. Gradient flows. Without

@@ -260,12 +260,12 @@ class Spans:
         return replace(found, weights_P=weights_P, divisors_N=None)
 
     def evened(self) -> Spans:
-        """Return the same with spans of the first piece at the end, so that the number of spans and
-        that of their pieces are powers of two, and many batches have the same.
+        """Return the same with spans at the end, of pieces that are there already, so that the
+        number of spans and that of their pieces are powers of two, and many batches have the same.
 
         >>> made = Spans.of(np.array([4, 7]), np.array([1, 2]), "mean").evened()
         >>> made.n, made.pieces_P.tolist(), made.owners_P.tolist(), made.divisors_N.tolist()
-        (4, [4, 7, 8, 0], [0, 1, 1, 3], [1, 2, 1, 1])
+        (4, [4, 7, 8, 4], [0, 1, 1, 3], [1, 2, 1, 1])
         """
         n = 1 << self.n.bit_length()
         total = n if self.owners_P is None else 1 << len(self.pieces_P).bit_length()
@@ -277,7 +277,7 @@ class Spans:
 
         return Spans(
             n,
-            filled(self.pieces_P, total, 0),
+            np.resize(self.pieces_P, total),  # in turn, and 0 where there is none
             filled(self.owners_P, total, n - 1),
             filled(self.weights_P, total, 0),
             filled(self.divisors_N, n, 1),
