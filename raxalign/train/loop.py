@@ -363,10 +363,9 @@ class _Loop:
         self.progress = TrainProgress(micro=self.micro)
         replays = runtime.replays and runtime.world_size == 1 and objective.replays
         replays = replays and all(encoder.can_pack() for encoder in objective.encoders())
-        free = self.stop_recording
-        self.micro_batches = MicroBatches(objective, runtime, name, free, replays=replays)
         self.recordings: Recordings | None = None
-        self.replayed = 0
+        self.replayed, given = 0, (objective, runtime, name, self.stop_recording)
+        self.micro_batches = MicroBatches(*given, replays=replays)
         if replays:
             self.start_recording()
         self.reading = LossReader(objective, settings, self.total, runtime, name)
@@ -479,44 +478,53 @@ class _Loop:
         ahead, number = self.micro_batches.ahead, self.progress.step
         if self.recordings is None or (step := self.step_of(number)) is None:
             return None
-        if self.micro_batches.recomputes(self.progress) or len(own := step.micro_batches()) > 1:
+        if self.micro_batches.recomputes(self.progress) or len(step.micro_batches()) > 1:
             self.stop_recording()
             return None
-        step, positions, graphs = ahead.take(step), own[0], self.recordings.graphs
+        step = ahead.take(step)
+        self.objective.begin(step)
+        step.seed_dropout(step.rank)
+        if (measured := self.recorded(self.recordings, step)) is None:
+            self.optimizer.zero_grad(set_to_none=True)
+            return None
+        ahead.ask(self.step_of(number + 1))
+        self.reading.add(measured)
+        self.replayed += 1
+        return step
+
+    def recorded(self, recordings: Recordings, step: Step) -> torch.Tensor | None:
+        """Compute a step and change the weights; return its loss and the norm of the gradient.
+        None, and the weights are as before, where it is to be taken operation by operation.
+        """
         assert step.prepared is not None, "it replays, so that its host's side is apart"
+        (part,), (positions,) = step.prepared.parts.values(), step.micro_batches()
+        groups, found = self.optimizer.param_groups, None
+        tokens, before = self.reading.tokens, self.reading.tokens.count
 
         def compute() -> torch.Tensor:
             with self.micro_batches.arithmetic():
                 loss = self.objective.loss(step, positions)
                 if loss.requires_grad:
                     loss.backward()  # type: ignore[no-untyped-call]
-            for group in self.optimizer.param_groups:
-                group["capturable"] = graphs
+            for group in groups:
+                group["capturable"] = recordings.graphs
             return self.finish(loss.detach())
 
-        self.objective.begin(step)
-        step.seed_dropout(step.rank)
-        tokens, before = self.reading.tokens, self.reading.tokens.count
         try:
-            found = self.recordings.run(step.prepared.parts[int(positions[0])], compute)
+            found = recordings.run(part, compute)
         except (torch.OutOfMemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
             self.stop_recording()
-            found = None
-        for group in self.optimizer.param_groups:
+        for group in groups:
             group["capturable"] = False  # torch warns where a step is taken with it
+        if recordings.refused:
+            self.stop_recording()
         if found is None:
-            self.optimizer.zero_grad(set_to_none=True)
-            if self.recordings is not None and self.recordings.refused:
-                self.stop_recording()
             return None
-        ahead.ask(self.step_of(number + 1))
         found.tokens = tokens.count - before or found.tokens
         tokens.count = before + found.tokens
-        self.reading.add(found.made.clone())
-        self.replayed += 1
-        return step
+        return found.made.clone()
 
     def update(self) -> None:
         """Let Adam change the weights. Raises `RaxalignError` where memory does not hold its
