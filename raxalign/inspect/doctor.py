@@ -61,6 +61,7 @@ def _devices() -> str:
         return f"device   cpu ({machine('cpu')}); no CUDA device"
     from raxalign.train.devices import computes
 
+    # the GPUs that compute in TF32 are those that compute in bfloat16
     names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     faster = "; `run: {precision: bf16}` is faster there" if computes("tf32", "cuda") else ""
     return f"device   {', '.join(names)}{faster}"

@@ -16,7 +16,7 @@ class TokenRate:
     """Counts the tokens that pass a module's word embeddings. It never waits for the device."""
 
     NAME: ClassVar = "tokens_per_second"
-    """The last part of the name under which a training reports its speed."""
+    """The last part of the name under which a training run reports its speed."""
 
     def __init__(self, module: torch.nn.Module) -> None:
         self.count, self._since = 0, time.monotonic()

@@ -260,8 +260,9 @@ class Spans:
         return replace(found, weights_P=weights_P, divisors_N=None)
 
     def evened(self) -> Spans:
-        """Return the same with spans at the end, of pieces that are there already, so that the
-        number of spans and that of their pieces are powers of two, and many batches have the same.
+        """Return the same with more spans at the end, which read subword tokens of the first ones
+        again, so that the numbers of spans and of subword tokens are powers of two, and many
+        batches have the same.
 
         >>> made = Spans.of(np.array([4, 7]), np.array([1, 2]), "mean").evened()
         >>> made.n, made.pieces_P.tolist(), made.owners_P.tolist(), made.divisors_N.tolist()
