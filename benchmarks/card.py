@@ -151,8 +151,8 @@ def report(name: str, found: dict[str, Any], options: argparse.Namespace) -> Non
         show(Row(f"{what}: share of peak", share, at_least(SHARE), None, "a bare product"))
         memory = found["peak_memory_gib"]
         show(Row(f"{what}: largest memory", memory, None, None, "", "GiB"))
-    waits = found["waits_per_step"]
-    show(Row(f"{what}: waits of the host per step", waits, at_most(0), None, "in the profile"))
+    if (waits := found.get("waits_per_step")) is not None:
+        show(Row(f"{what}: waits of the host per step", waits, at_most(0), None, "in the profile"))
 
 
 def run(options: argparse.Namespace) -> dict[str, object]:

@@ -149,6 +149,26 @@ def _of_adam(event: Any) -> bool:
     return False
 
 
+def waits_of(part: Part, encoder: TransformerEncoder, runtime: Runtime) -> dict[str, object]:
+    """Return for what the host waits in each step of a part, and the share of its time, by a
+    profile.
+    """
+    activities = [ProfilerActivity.CPU]
+    if runtime.device.startswith("cuda"):
+        activities.append(ProfilerActivity.CUDA)
+    hook = register_optimizer_step_post_hook(lambda *_: _mark())
+    with profile(activities=activities) as seen:
+        part.run(encoder, runtime)
+    hook.remove()
+    steps, events = _within_steps(seen.events() or [])
+    waits = [event for event in events if event.name in WAITS and not _of_adam(event)]
+    whole = sum(event.self_cpu_time_total for event in events)
+    return {
+        "waits_per_step": len(waits) / (steps or part.steps),
+        "wait_share": sum(event.self_cpu_time_total for event in waits) / whole,
+    }
+
+
 def measure(
     part: Part,
     loaded: Callable[[], TransformerEncoder],
@@ -158,11 +178,10 @@ def measure(
     replays: bool = False,
 ) -> dict[str, object]:
     """Run a part once for its tokens and what is done once, once for its speed, with steps that are
-    recorded where it `replays`, and once for the waits of plain ones, each time with an encoder as
-    it is loaded, in its precision. Padding counts neither as tokens nor as operations. `profiled`
-    is what is run for the waits, where that is less: a profile of many steps takes minutes to read.
+    recorded where it `replays`, and elsewhere once for its waits, each time with an encoder as it
+    is loaded, in its precision. Padding counts neither as tokens nor as operations. `profiled` is
+    what is run for the waits, where that is less: a profile of many steps takes minutes to read.
     """
-    seen_part = profiled or part
     encoder = loaded()
     runtime = Runtime(device=options.device, precision=encoder.precision)
     pad, tokens, done = encoder.tokenizer.pad_token_id, [0], [0]
@@ -183,19 +202,9 @@ def measure(
     if on_card:
         torch.cuda.synchronize()
     seconds = time.perf_counter() - start
-    activities, encoder = [ProfilerActivity.CPU], loaded()
-    hook = register_optimizer_step_post_hook(lambda *_: _mark())
-    with profile(activities=[*activities, *([ProfilerActivity.CUDA] if on_card else [])]) as seen:
-        seen_part.run(encoder, runtime)
-    hook.remove()
-    steps, events = _within_steps(seen.events() or [])
-    waits = [event for event in events if event.name in WAITS and not _of_adam(event)]
-    whole = sum(event.self_cpu_time_total for event in events)
-    found: dict[str, object] = {
-        "tokens_per_second": round(int(tokens[0]) / seconds),
-        "waits_per_step": len(waits) / (steps or seen_part.steps),
-        "wait_share": sum(event.self_cpu_time_total for event in waits) / whole,
-    }
+    found: dict[str, object] = {"tokens_per_second": round(int(tokens[0]) / seconds)}
+    if not replays:  # what a graph starts is in no profile of the host
+        found |= waits_of(profiled or part, loaded(), runtime)
     if on_card:
         blocks = Blocks.of(encoder.model.base_model).parts
         weights = sum(p.numel() for block in blocks for p in block.parameters())
