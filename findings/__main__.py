@@ -1,4 +1,4 @@
-"""Run the grids of this folder, and write the page of what was found."""
+"""Run the grids of the findings, and write the page of what was found."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from findings.record import Ran, Record
 PAGE = HERE.parent / "docs" / "explanation" / "findings.md"
 RECORD = HERE / "record.json"
 ENCODER = "multilingual-e5-small"
+HUB = f"intfloat/{ENCODER}"
 
 
 def main() -> int:
@@ -56,8 +57,9 @@ def _run(work: Path, names: list[str], storage: Path) -> int:
     except KeyboardInterrupt:
         return 130
     finally:
-        for lock in work.glob("*.lock"):  # when each claim was written down
-            shutil.copy(lock, HERE / lock.name)
+        for name, path in GRIDS.items():  # when each claim was written down
+            if (lock := work / f"{name}.lock").is_file():
+                shutil.copy(lock, path.with_suffix(".lock"))
     return int(failed)
 
 
@@ -67,7 +69,7 @@ def _results(given: argparse.Namespace) -> str:
 
 def _workplace(storage: Path, data: Path, encoder: Path) -> Path:
     """Copy the grids and their locks next to what their paths begin with: links to the data and to
-    the encoder.
+    the encoder, whose folder they name in place of its name on the hub.
     """
     work = storage.absolute() / "grids"
     work.mkdir(parents=True, exist_ok=True)
@@ -75,9 +77,10 @@ def _workplace(storage: Path, data: Path, encoder: Path) -> Path:
         link = work / name
         link.unlink(missing_ok=True)
         link.symlink_to(target.absolute())
-    for name in GRIDS:
-        shutil.copy(HERE / f"{name}.yaml", work)
-        lock = HERE / f"{name}.lock"
+    for path in GRIDS.values():
+        text = path.read_text(encoding="utf-8").replace(HUB, f"./{ENCODER}")
+        (work / path.name).write_text(text, encoding="utf-8")
+        lock = path.with_suffix(".lock")
         if lock.is_file() and not (work / lock.name).exists():
             shutil.copy(lock, work)
     return work

@@ -19,6 +19,16 @@ SAYS = {
     "cannot tell": "cannot tell",
 }
 """What a difference says of a sentence; of one that is outside its range, too."""
+_CITED = "published-encoder"
+SIDES = {
+    "other-layer": "another layer (8)",
+    "other-text": "another test set (NTREX)",
+    "other-aligner": "another word aligner (thot)",
+}
+"""The grids that check the cited one, with what each has in place of it."""
+SIDES_SIZE = 1_600
+"""Their number of sentence pairs."""
+_EXPECTED = {**SAYS, "held": "as expected"}
 _ORDER = ("refuted", "cannot tell", "no difference", "held")
 
 HEAD = f"""# Findings
@@ -118,8 +128,9 @@ def render(record: Record, papers: Papers) -> str:
     lines += ["", "## Methods on this encoder", ""]
     for name in GRIDS:
         ran = record.grids.get(name)
-        if ran is not None and name in ("methods", "transfer"):
+        if ran is not None and name in (_CITED, "transfer"):
             lines += [*_means(name, ran), ""]
+    lines += ["## From another side", "", *_sides(record), ""]
     lines += ["## The grids", "", *_grids(record)]
     return "\n".join(lines).rstrip("\n") + "\n"
 
@@ -143,7 +154,7 @@ def _section(number: int, one: _Found) -> Iterator[str]:
     yield ""
     yield f"{claim.says} (“{claim.quote}”: {claim.paper}, {claim.place})"
     yield ""
-    yield f"Measured: {claim.measured}; the grid is `findings/{claim.grid}.yaml`. {claim.differs}"
+    yield f"Measured: {claim.measured}; the grid is `{_file(claim.grid)}`. {claim.differs}"
     if one.whole:
         yield f"The claim was written down: {', '.join(one.written)}."
         yield ""
@@ -236,8 +247,44 @@ def _expected(answers: Mapping[str, Answer]) -> Iterator[str]:
         for text, answer in answers.items():
             yield f"- `{text}` (written down: {answer.written}):"
             yield ""
-            yield from _table(answer.differences, {**SAYS, "held": "as expected"})
+            yield from _table(answer.differences, _EXPECTED)
             yield ""
+
+
+def _sides(record: Record) -> Iterator[str]:
+    """The claims of the cited grid, each next to what the grids that differ in one thing say."""
+    yield (
+        f"Claims of `{_CITED}` that are asked again at {SIDES_SIZE:,} pairs by grids that differ"
+        " from it in one thing: the difference, its 95 % confidence interval, and what it says of"
+        " the claim (– where a grid cannot ask it). Holm's correction is over the claims of each"
+        " grid."
+    )
+    yield ""
+    yield f"| claim | as in `{_CITED}` | {' | '.join(SIDES.values())} | the same everywhere |"
+    yield "|---|---|" + "---|" * (len(SIDES) + 1)
+    asked = {name: grid_file(name)["claims"] for name in (_CITED, *SIDES)}
+    for text in dict.fromkeys(claim for name in SIDES for claim in asked[name]):
+        found = [_of_size(record.grids.get(name), text) for name in asked if text in asked[name]]
+        same = "yes" if len({each and each.verdict for each in found}) == 1 else "no"
+        cells = (
+            _told(_of_size(record.grids.get(name), text)) if text in asked[name] else "–"
+            for name in asked
+        )
+        yield f"| `{text}` | {' | '.join(cells)} | {NOT_YET if None in found else same} |"
+
+
+def _of_size(ran: Ran | None, text: str) -> Difference | None:
+    answer = ran.answers.get(text) if ran is not None else None
+    several = answer.differences if answer is not None else ()
+    return next((each for each in several if each.sentences == SIDES_SIZE), None)
+
+
+def _told(each: Difference | None) -> str:
+    if each is None or each.difference is None or each.low is None or each.high is None:
+        return NOT_YET
+    return (
+        f"{each.difference:+.2f} ({each.low:+.2f} to {each.high:+.2f}): {_EXPECTED[each.verdict]}"
+    )
 
 
 def _grids(record: Record) -> Iterator[str]:
@@ -253,4 +300,9 @@ def _grids(record: Record) -> Iterator[str]:
             so_far = (ran.precision, trials, duration(ran.seconds), ran.day)
         asked = "; ".join(re.sub(r"\s+", " ", claim) for claim in text["claims"])
         said = (asked, seeds, *so_far)
-        yield f"| `findings/{name}.yaml` | {' | '.join(said)} |"
+        yield f"| `{_file(name)}` | {' | '.join(said)} |"
+
+
+def _file(name: str) -> str:
+    path = GRIDS[name]
+    return f"{path.parent.name}/{path.name}"

@@ -77,18 +77,25 @@ class Papers:
     @classmethod
     def read(cls) -> Papers:
         """Read `papers.yaml`."""
-        return TypeAdapter(cls).validate_python(_read("papers.yaml"))
+        return TypeAdapter(cls).validate_python(_read(HERE / "papers.yaml"))
 
 
-GRIDS = ("methods", "cao", "kulshreshtha", "transfer", "liu")
-"""The grids of this folder, those first whose results answer most per hour."""
+GRIDS: Mapping[str, Path] = {
+    path.stem: path
+    for path in (
+        HERE.parent / "grids" / "published-encoder.yaml",
+        *(HERE / f"{name}.yaml" for name in ("other-layer", "other-text", "other-aligner")),
+        *(HERE / f"{name}.yaml" for name in ("cao", "kulshreshtha", "transfer", "liu")),
+    )
+}
+"""The files of the grids by name, those first whose results answer most per hour."""
 
 
 def grid_file(name: str) -> Mapping[str, Any]:
-    """Return the content of a grid file of this folder."""
-    return _read(f"{name}.yaml")
+    """Return the content of a grid's file."""
+    return _read(GRIDS[name])
 
 
-def _read(name: str) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = YAML(typ="safe").load(HERE / name)
+def _read(path: Path) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = YAML(typ="safe").load(path)
     return found

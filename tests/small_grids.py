@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.util import find_spec
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,8 @@ def write_small(name: str, folder: Path) -> Path:
     (spoken,) = grid["languages"].values()
     if "th" in spoken and find_spec("pythainlp") is None:  # Thai is then divided by characters
         grid["corpus"].pop("segmentation", None)
-    write_files(folder, list(spoken))
+    further = (options.get("languages", ()) for options in grid["tasks"].values() if options)
+    write_files(folder, list(dict.fromkeys([*spoken, *chain.from_iterable(further)])))
     path = folder / f"{name}.yaml"
     with path.open("w", encoding="utf-8") as file:
         YAML().dump(grid, file)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from findings.__main__ import PAGE, RECORD
-from findings.page import NOT_YET, OUTSIDE, SAYS, render
-from findings.papers import GRIDS, HERE, PaperClaim, Papers, Range, grid_file
+from findings.page import NOT_YET, OUTSIDE, SAYS, SIDES, SIDES_SIZE, render
+from findings.papers import GRIDS, PaperClaim, Papers, Range, grid_file
 from findings.record import MARGIN, Answer, Difference, Ran, Record
 from raxalign.grid.claims import Claim
 from raxalign.grid.file import load
@@ -97,9 +97,47 @@ def test_each_claim_of_a_paper_stands_in_its_grid():
 
 
 def test_the_grids_are_without_fault_and_their_claims_are_locked():
-    for name in GRIDS:
-        claims = load(HERE / f"{name}.yaml").claims
-        assert {f"claim: {claim.text}" for claim in claims} <= Lock.load(HERE / name).entries.keys()
+    for path in GRIDS.values():
+        claims = load(path).claims
+        assert {f"claim: {claim.text}" for claim in claims} <= Lock.load(path).entries.keys()
+
+
+def test_the_grids_that_check_the_cited_one_have_its_text_and_claims_and_one_size():
+    cited = load(GRIDS["published-encoder"])
+    claims = {claim.text for claim in cited.claims}
+    for name in SIDES:
+        grid = load(GRIDS[name])
+        assert {claim.text for claim in grid.claims} <= claims
+        assert (grid.corpus, grid.languages, grid.seeds) == (
+            cited.corpus,
+            cited.languages,
+            cited.seeds,
+        )
+        (left,) = grid_file(name)["exclude"]
+        assert {*grid.sentences} - {*left["sentences"]} == {SIDES_SIZE}
+
+
+def test_a_claim_stands_next_to_what_other_grids_say_of_it():
+    text = "finetune > none in retrieval"
+
+    def ran(verdict: str, sentences: int = SIDES_SIZE) -> Ran:
+        found = replace(difference(verdict), sentences=sentences)
+        return Ran(
+            "2026-01-01", "0", "fp32", 5, 5, 60.0, {text: Answer(JudgedClaim.BEFORE, (found,))}
+        )
+
+    def row(**several: Ran) -> str:
+        grids = {name.replace("_", "-"): one for name, one in several.items()}
+        shown = render(Record(grids), Papers((), ()))
+        return next(line for line in shown.splitlines() if line.startswith(f"| `{text}` |"))
+
+    held = "-3.00 (-4.00 to -2.00): as expected"
+    assert row(published_encoder=ran("held"), other_layer=ran("held", 100)).split(" | ")[1:] == [
+        *(held, NOT_YET, "–", NOT_YET, f"{NOT_YET} |")
+    ]
+    both = {"published_encoder": ran("held"), "other_layer": ran("held")}
+    assert row(**both, other_aligner=ran("held")).endswith("| yes |")
+    assert row(**both, other_aligner=ran("cannot tell")).endswith("cannot tell | no |")
 
 
 GRID = {"sentences": "100", "more": f"claims: ['{TEXT}', 'finetune > none in retrieval']\n"}
