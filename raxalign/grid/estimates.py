@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from raxalign.errors import RaxalignError
@@ -19,7 +20,7 @@ from raxalign.grid.trial import Trial
 from raxalign.options.run import RunConfig
 from raxalign.store.storage import Storage, Tombstone
 
-_SAMPLE = 8  # timings of one kind of stage that are read for a mean
+_SAMPLE = 8  # timings of stages that take as long which are read for a mean
 _SHOWN = 0.5  # seconds: kinds of stages that take less are not named
 _START = 10.0  # seconds until Ray and its workers have started
 _USUAL = {"encoder": 60.0, "tuned": 30.0, "aligned": 2.0, "evaluation": 2.0, "pairs": 2.0}
@@ -84,15 +85,15 @@ class Times:
 
     def sampled(self, done: Collection[str]) -> dict[str, float]:
         """Return the seconds that some of the stages and evaluations of a plan took which this
-        storage has, by key: a few of each stage kind and maker are read, so that a large grid
+        storage has, by key: a few of those that take as long are read, so that a large grid
         starts at once. `done` are the evaluations that are in the ledger.
         """
-        tried = defaultdict[tuple[str, str], list[str]](list)
+        tried = defaultdict[tuple[Any, ...], list[tuple[str, str]]](list)
         for key, stage in self.plan.stages.items():
             known = key in done if stage.kind == "evaluation" else not stage.inline
-            if known and len(tried[stage.kind, stage.maker]) < _SAMPLE:
-                tried[stage.kind, stage.maker].append(key)
-        return self._seconds([(kind, key) for (kind, _), keys in tried.items() for key in keys])
+            if known and len(found := tried[_alike(self.plan, key)]) < _SAMPLE:
+                found.append((stage.kind, key))
+        return self._seconds(chain.from_iterable(tried.values()))
 
     def _seconds(self, made: Iterable[tuple[str, str]]) -> dict[str, float]:
         """Return the seconds that evaluations and artifacts (kind, key) took."""
@@ -113,7 +114,6 @@ class Forecast:
     kinds: Mapping[str, float]  # kind of stage -> seconds of all of its kind
     unknown: Mapping[str, float]  # by key, of the others: what is usual for their kind
     unlike: Mapping[str, int]  # kind of stage -> how many of these there are
-    held: float = 0.0  # those of the seconds for which a worker holds its GPUs, where it has some
 
     @classmethod
     def of(cls, plan: Plan, took: Mapping[str, float], left: Iterable[str]) -> Forecast:
@@ -135,16 +135,15 @@ class Forecast:
             key: _TRAINED if _trains(plan.stages[key]) else _USUAL.get(kind, 0.1)
             for key, kind in others.items()
         }
-        held = math.fsum(cost for key, cost in seconds.items() if plan.stages[key].holds_worker)
-        return cls(seconds, dict(kinds), unknown, dict(Counter(others.values())), held)
+        return cls(seconds, dict(kinds), unknown, dict(Counter(others.values())))
 
     @staticmethod
     def by_like(
         plan: Plan, measured: Mapping[str, float], keys: Iterable[str], unit: Callable[[str], float]
     ) -> dict[str, float]:
         """Return what stages take, by key: of those that were `measured` and have the same kind,
-        maker, readout and encoder, the sum per unit, times the stage's own units. Without such ones
-        a stage is left out.
+        maker, readout and encoder, as it is or trained, the sum per unit, times the stage's own
+        units. Without such ones a stage is left out.
         """
         sums = defaultdict[tuple[Any, ...], list[float]](lambda: [0.0, 0.0])
         for key, value in measured.items():
@@ -159,10 +158,10 @@ class Forecast:
         """Seconds of all that is like something that has run."""
         return math.fsum(self.seconds.values())
 
-    def told(self, workers: int, *, gpus: float = 0.0, starts: bool = False) -> str:
+    def told(self, workers: int, *, gpu_hours: float = 0.0, starts: bool = False) -> str:
         """Return the line of `plan`, with the time on a number of workers at once, until the end;
-        with the hours of GPUs, where each worker has some, and with that until Ray `starts`, where
-        it has to.
+        with the hours of GPUs, where workers have some, and with that until Ray `starts`, where it
+        has to.
         """
         rest = ", ".join(f"{count} {kind}" for kind, count in self.unlike.items())
         if not self.seconds:
@@ -172,8 +171,8 @@ class Forecast:
         ways = [f"{workers} workers"] * (workers > 1) + ["the start of Ray"] * starts
         wall = f", {roughly(shared + _START * starts)} with {' and '.join(ways)}" if ways else ""
         bound = "at least" if rest else "about"
-        held = max(self.held * gpus / 3600, 0.01)
-        hours = f", {held:{'.0f' if held >= 10 else '.2g'}} GPU hours" if self.held * gpus else ""
+        held = max(gpu_hours, 0.01)
+        hours = f", {held:{'.0f' if held >= 10 else '.2g'}} GPU hours" if gpu_hours else ""
         rest = f"; not known before something like it has run: {rest}" if rest else ""
         ranked = sorted(self.kinds.items(), key=lambda entry: -entry[1])
         parts = ", ".join(f"{kind} {duration(size)}" for kind, size in ranked if size >= _SHOWN)
@@ -256,7 +255,10 @@ def _alike(plan: Plan, key: str) -> tuple[Any, ...]:
     stage, start = plan.stages[key], plan.start_of(key)
     whole = stage.reads_training and plan.sentences_of(key) is None
     encoder = start.key if start is not None else None
-    return stage.kind, stage.maker, stage.params.get("readout"), encoder, stage.task is None, whole
+    # what reads a trained encoder reads its text by itself; maps share that of their start
+    read = plan.stages.get(stage.inputs.get("aligned", ""))
+    how = (stage.params.get("readout"), stage.task is None, whole)
+    return stage.kind, stage.maker, encoder, read is not None and _trains(read), how
 
 
 def _trains(stage: Stage) -> bool:

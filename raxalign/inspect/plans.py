@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from raxalign.catalog import catalog
 from raxalign.encoders.models.folder import Footprint
-from raxalign.grid.estimates import Forecast, Times, duration, volume
+from raxalign.grid.estimates import Budget, Forecast, Times, duration, volume
 from raxalign.grid.expansion.identity import Identity
 from raxalign.grid.plan import Plan
 from raxalign.grid.stage import Stage
@@ -80,7 +80,7 @@ class PlanView:
             "unknown_depths": plan.unknown_depths,
             "time": {
                 "seconds": times.total if times.seconds or not times.unknown else None,
-                "gpu_hours": times.held * _gpus(run, stock) / 3600 if times.seconds else None,
+                "gpu_hours": _gpu_hours(plan, run, stock, times) if times.seconds else None,
                 "kinds": times.kinds,
                 "unknown": times.unlike,
                 "workers": at_once(run),
@@ -96,6 +96,7 @@ class PlanView:
         stock, methods = Stock.of(plan, storage), Counter(trial.method for trial in plan.trials)
         evaluations = {key for trial in plan.trials for key in trial.evaluations.values()}
         times = _time(plan, storage, stock)
+        gpu_hours = _gpu_hours(plan, run, stock, times)
         uncounted = " (without the trials of searches)" if plan.studies else ""
         lines = [
             f"{plan.name}: {counted(plan.points, 'configuration')},"
@@ -106,7 +107,7 @@ class PlanView:
             f"evaluations: {len(evaluations)} ({len(evaluations & stock.there)} done)",
             *SearchReport(plan, storage).plan_lines(),
             f"storage: {storage}",
-            times.told(at_once(run), gpus=_gpus(run, stock), starts=not run.address) + uncounted,
+            times.told(at_once(run), gpu_hours=gpu_hours, starts=not run.address) + uncounted,
             _quicker_links(plan, times),
             Disk.of(plan, stock.bytes, run.concurrency).told(run.keep) + uncounted,
             _gpu_memory(run, stock),
@@ -162,11 +163,14 @@ def at_once(run: RunConfig) -> int:
     return min(cores, run.concurrency or cores)
 
 
-def _gpus(run: RunConfig, stock: Stock) -> float:
-    """Return the GPUs of each worker. Where the grid does not say how many, that is one where a
-    training run of this storage was on a GPU, and none elsewhere: GPUs are not looked for.
+def _gpu_hours(plan: Plan, run: RunConfig, stock: Stock, times: Forecast) -> float:
+    """Return the hours of GPUs, counted as a budget counts them. Where the grid does not say how
+    many a worker has, that is one where a training run of this storage was on a GPU, and none
+    elsewhere: GPUs are not looked for.
     """
-    return float(stock.gpu_bytes > 0) if run.gpus_per_worker is None else run.gpus_per_worker
+    each = float(stock.gpu_bytes > 0) if run.gpus_per_worker is None else run.gpus_per_worker
+    run = run.model_copy(update={"gpus_per_worker": each})
+    return Budget(0.0, "GPU-hours", run).hours(plan, times.seconds)
 
 
 def _gpu_memory(run: RunConfig, stock: Stock) -> str:

@@ -127,14 +127,26 @@ def test_the_start_of_ray_and_several_workers_count_until_the_end_and_not_as_wor
 
 
 @pytest.mark.parametrize(
-    ("gpus", "hours"), [(1.0, ", 2 GPU hours, "), (0.25, ", 0.5 GPU hours, "), (8.0, ", 16 GPU h")]
+    ("hours", "told"), [(2.0, ", 2 GPU hours, "), (0.5, ", 0.5 GPU hours, "), (16.2, ", 16 GPU h")]
 )
-def test_gpu_hours_are_those_of_the_workers_that_hold_gpus_and_not_of_data(plan, gpus, hours):
-    encoder, bitext = *of(plan, "encoder"), of(plan, "bitext")[0]
-    found = Forecast.of(plan, {encoder: 7200.0, bitext: 1800.0}, [encoder, bitext])
-    assert f" of worker time{hours}" in found.told(2, gpus=gpus)
+def test_hours_of_gpus_are_named_where_there_are_some(plan, hours, told):
+    (encoder,) = of(plan, "encoder")
+    found = Forecast.of(plan, {encoder: 7200.0}, [encoder])
+    assert f" of worker time{told}" in found.told(2, gpu_hours=hours)
     assert "GPU" not in found.told(2)
-    assert "GPU" not in Forecast.of(plan, {bitext: 1800.0}, [bitext]).told(2, gpus=gpus)
+
+
+def test_what_reads_a_trained_encoder_is_not_expected_to_be_as_quick_as_what_reads_a_map(tmp_path):
+    """Evaluations of maps share the reading of the encoder that they start from."""
+    methods = ("none: {}", "rotation: {}", "linear: {}", "finetune: {}", "sentence_margin: {}")
+    opened, ledger = made_up(tmp_path, methods=methods, languages="{each: [de]}", sentences="100")
+    by_method = {t.method: t.evaluations["retrieval"] for t in opened.plan.trials}
+    took = {by_method["rotation"]: 5.0, by_method["finetune"]: 90.0}
+    left = {"linear": 5.0, "sentence_margin": 90.0}
+    found = Forecast.of(opened.plan, took, [by_method[method] for method in left])
+    assert found.seconds == {by_method[method]: seconds for method, seconds in left.items()}
+    times = Times(opened.plan, opened.storage).sampled(ledger.keys())
+    assert {by_method["linear"], by_method["finetune"]} <= times.keys()
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,9 @@ from raxalign.options.run import RunConfig
 from raxalign.report.compose import compose
 from raxalign.report.tables import blocks, short_tables
 from raxalign.search.words import confirmed
-from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.artifacts import ArtifactStore, Manifest
 from raxalign.store.ledger import Ledger
-from raxalign.store.storage import Storage
+from raxalign.store.storage import Storage, Tombstone
 from raxalign.values.results import rows
 from raxalign.values.scoreboard import Scoreboard
 from tests.grids import of_kind, small_plan, write_grid
@@ -89,7 +89,7 @@ def test_workers_have_gpus_by_the_grid_or_where_a_training_run_was_on_one(
     tmp_path, trained_on_gpu, without_a_number
 ):
     plan, root = plan_of(tmp_path), str(tmp_path / "storage")
-    record(plan, Ledger(root), 0)
+    record(plan, Ledger(root), 1)
     notes = {ArtifactStore.GPU_BYTES: 2**30} if trained_on_gpu else {}
     ArtifactStore(root).make("aligned", of_kind(plan, "aligned")[0].key, lambda _: notes)
 
@@ -102,6 +102,22 @@ def test_workers_have_gpus_by_the_grid_or_where_a_training_run_was_on_one(
     given = {gpus: hours(gpus) / hours(1.0) for gpus in (0.0, 0.5, 4.0)}
     assert given == pytest.approx({0.0: 0.0, 0.5: 0.5, 4.0: 4.0})
     assert hours(None) / hours(1.0) == pytest.approx(without_a_number)
+
+
+def test_a_training_run_holds_the_gpus_of_all_its_workers(tmp_path):
+    plan, root = plan_of(tmp_path), str(tmp_path / "storage")
+    storage = Storage(root)
+    for stage in of_kind(plan, "aligned"):
+        manifest = Manifest("aligned", stage.key, {}, {}, 3600.0, "2026-01-01T00:00:00+00:00", "0")
+        storage.tombstones.write(Tombstone(manifest, "run.keep: none", manifest.created))
+
+    def hours(workers):
+        run = RunConfig(gpus_per_worker=0.5, workers=workers)
+        return json.loads(PlanView(plan, storage, run).json())["time"]["gpu_hours"]
+
+    trained = [stage for stage in of_kind(plan, "aligned") if stage.trained]
+    assert trained
+    assert hours(2) - hours(1) == pytest.approx(0.5 * len(trained))
 
 
 def test_a_failure_counts_until_its_trial_is_done(tmp_path):
