@@ -205,6 +205,9 @@ def _means(name: str, ran: Ran) -> Iterator[str]:
     """The main metrics of a grid's methods by task, and what became of its own claims."""
     yield f"### `{name}`: {ran.done} of {ran.trials} trials"
     yield ""
+    if ran.answer:
+        yield f"Its report opens with: “{ran.answer}”"
+        yield ""
     yield (
         "Percent; in brackets the difference to the encoder as it is and its 95 % confidence"
         " interval, in bold where it is significant after Holm's correction over the comparisons of"

@@ -16,6 +16,7 @@ from raxalign.analysis.cells import Cell
 from raxalign.grid.estimates import Times
 from raxalign.grid.load import Opened
 from raxalign.grid.plan import Plan
+from raxalign.report.answer import stored_answer
 from raxalign.values.claims import ClaimTest, JudgedClaim
 from raxalign.values.comparisons import Compared, comparisons
 from raxalign.values.results import rows
@@ -66,8 +67,9 @@ class Answer:
 
 @dataclass(frozen=True)
 class Ran:
-    """How far a grid is: its trials and those that are done, the machine time of all stages, and
-    the precision of the encoder's products (`run.precision`).
+    """How far a grid is: its trials and those that are done, the machine time of all stages, the
+    precision of the encoder's products (`run.precision`), and the `answer` with which its report
+    opens.
     """
 
     day: str
@@ -78,6 +80,7 @@ class Ran:
     seconds: float
     answers: Mapping[str, Answer] = field(default_factory=dict)
     means: tuple[Difference, ...] = ()
+    answer: str = ""
 
     @classmethod
     def of(cls, opened: Opened) -> Ran | None:
@@ -103,6 +106,7 @@ class Ran:
             round(math.fsum(took.values())),
             {found.claim.text: _answer(whole, found, took) for found in _judged(whole)},
             tuple(_means(whole, took)),
+            stored_answer(plan, ledger),
         )
 
 

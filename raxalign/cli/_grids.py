@@ -73,12 +73,12 @@ def grid(
     finished = run(opened, only=only, shard=shard, limit=limit, budget=budget, tell=tell)
     # with what was suggested, and with the trials of looks
     _tell_answer(opened.again() if opened.plan.studies or opened.grid.stop else opened)
-    _tell_end(finished, file, storage)
+    _tell_end(finished, file, storage, every=budget is None)
     if confirm is not None:
         fresh = with_confirmed(opened.again(), confirm)
         finished = run(fresh, tell=tell)
         _tell_answer(fresh)
-        _tell_end(finished, file, storage, confirm)
+        _tell_end(finished, file, storage, confirm=confirm)
 
 
 def _updated(opened: Opened) -> Opened:
@@ -106,9 +106,16 @@ def _tell_answer(opened: Opened) -> None:
 
 
 def _tell_end(
-    finished: Finished, file: Path, storage: str | None, confirm: int | None = None
+    finished: Finished,
+    file: Path,
+    storage: str | None,
+    *,
+    confirm: int | None = None,
+    every: bool = True,
 ) -> None:
-    """Report how a grid ended, and how its results are shown; exit code 1 where trials failed."""
+    """Report how a grid ended, and how its results are shown; exit code 1 where trials failed.
+    Within a budget they may not be `every` trial that there will be.
+    """
     from raxalign.inspect.status import Status
 
     if not finished.plan.trials:
@@ -119,7 +126,7 @@ def _tell_end(
     if not finished.done and not finished.failed:
         count = finished.cached
         tell(
-            f"{finished.plan.name}: all {counted(count, 'trial')} {are(count)} done;"
+            f"{finished.plan.name}: {'all ' * every}{counted(count, 'trial')} {are(count)} done;"
             f" see `{table}` and `{page}`"
         )
         return

@@ -35,7 +35,7 @@ class Crossing(NamedTuple):
     extrapolated: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SizeCurves:
     """The curves of the methods of one encoder in one table, over the means of languages: `sizes`
     has the names of the methods, as tables have them, with the cells of each size. `refused`
@@ -113,6 +113,11 @@ class SizeCurves:
             if cell.sentences is not None and cell.encoder == there[0].encoder:
                 lines[results.named(cell)][cell.sentences] = cell
         return {name: cells for name, cells in lines.items() if len(cells) >= Curve.FEWEST}
+
+    def __repr__(self) -> str:
+        """Say what there is: all cells with their runs would fill screens."""
+        methods = (f"{name} {sorted(self.sizes[name])}" for name in self.shown)
+        return f"<curves of {' '.join(map(str, self.table))}: {', '.join(methods) or 'none'}>"
 
     @property
     def shown(self) -> list[str]:

@@ -14,6 +14,7 @@ from findings.record import MARGIN, Answer, Difference, Ran, Record
 from raxalign.grid.claims import Claim
 from raxalign.grid.file import load
 from raxalign.grid.lock import Lock
+from raxalign.report.answer import stored_answer
 from raxalign.values.claims import JudgedClaim
 from tests.ledgers import fill, made_up
 
@@ -168,6 +169,10 @@ def test_a_record_is_read_as_it_was_written(tmp_path):
     assert one.epochs == 1
     assert one.seconds > 0
     assert (found.trials, found.done) == (len(opened.plan.trials),) * 2
+    assert found.answer == stored_answer(opened.plan, opened.storage.ledger)
+    assert f"Its report opens with: “{found.answer}”" in render(
+        Record({"published-encoder": found}), Papers((), ())
+    )
     assert {(each.task, each.first) for each in found.means} == {
         ("retrieval", "finetune"),
         ("xnli", "finetune"),
