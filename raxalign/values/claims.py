@@ -437,7 +437,8 @@ def _claim_test(test: ClaimTest, found: JudgedClaim) -> str:
     """The difference of one test with its interval, and which of several tests it is."""
     entry = test.entry
     unit = NumberFormat.of(entry.measured, [entry.value.mean])
-    where = [entry.cell.encoder, f"{entry.cell.sentences:,} pairs" if entry.cell.sentences else ""]
+    encoder = entry.cell.encoder if len({t.entry.cell.encoder for t in found.tests}) > 1 else ""
+    where = [encoder, f"{entry.cell.sentences:,} pairs" if entry.cell.sentences else ""]
     several = f"{', '.join(filter(None, where))}: " if len(found.tests) > 1 else ""
     second = entry.baseline_value
     if second is None or entry.difference is None or test.low is None or test.high is None:

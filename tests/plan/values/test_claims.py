@@ -176,3 +176,17 @@ def test_a_margin_with_a_percent_sign_is_relative():
 @pytest.mark.parametrize("text", ["a is better", "a > b", "abs(a - b) in t", "a > b in t m n"])
 def test_what_has_neither_form_is_not_a_claim(text):
     assert Claim.of(text) is None
+
+
+@pytest.mark.parametrize("encoders", [1, 2])
+def test_a_line_names_what_its_tests_differ_in_and_nothing_else(tmp_path, encoders):
+    scratch = [
+        f"{{kind: scratch, layers: 2, hidden_size: 32, vocab_size: 400, steps: {steps}}}"
+        for steps in (2, 3)[:encoders]
+    ]
+    given = {**GRID, "sentences": "[100, 200]", "encoder": f"[{', '.join(scratch)}]"}
+    (found,) = judged(made_up(tmp_path, **given)[0], "finetune > none in retrieval")
+    assert len(found.tests) == 2 * encoders
+    assert found.line.count("100 pairs: ") == found.line.count("200 pairs: ") == encoders
+    named = {test.entry.cell.encoder for test in found.tests}
+    assert all(name in found.line for name in named) is (encoders == 2)
