@@ -141,9 +141,9 @@ _WORDS = frozenset({"method", "lang", "verdict"})
 _LEGEND = (
     "Brackets give 95 % confidence intervals that treat both training runs and test examples as"
     " random. p after Holm's correction over all comparisons of a table; better and worse at 0.05."
-    f" {ONE_BY_ONE} Runs: of the value / of the baseline. The {MINIMUM}: four of five such"
-    " comparisons would find a true"
-    " difference of this size. “=”: equal in each example of each run, and not tested."
+    f" {ONE_BY_ONE} Runs: of the value / of the baseline. MDE, the {MINIMUM}: four of five such"
+    " comparisons would find a true difference of this size. “=”: equal in each example of each"
+    " run, and not tested."
 )
 _OVER_LEGEND = (
     f" “{_OVER.capitalize()}”: the interval and p of the mean difference where these languages are"

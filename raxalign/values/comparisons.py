@@ -132,7 +132,7 @@ class Compared:
             low, high = self.measured.limits
             if self.detectable > high - low:
                 return "cannot tell (too few runs and examples)"
-            return f"cannot tell, {MINIMUM}: {scale * self.detectable:.2g}"
+            return f"cannot tell (MDE {scale * self.detectable:.2g})"
         return self.verdict or ""
 
     @property
