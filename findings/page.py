@@ -206,7 +206,7 @@ def _means(name: str, ran: Ran) -> Iterator[str]:
     yield f"### `{name}`: {ran.done} of {ran.trials} trials"
     yield ""
     if ran.answer:
-        yield f"Its report opens with: “{ran.answer}”"
+        yield f"The report on these trials opens with: “{ran.answer}”"
         yield ""
     yield (
         "Percent; in brackets the difference to the encoder as it is and its 95 % confidence"

@@ -68,8 +68,8 @@ class Answer:
 @dataclass(frozen=True)
 class Ran:
     """How far a grid is: its trials and those that are done, the machine time of all stages, the
-    precision of the encoder's products (`run.precision`), and the `answer` with which its report
-    opens.
+    precision of the encoder's products (`run.precision`), and the `answer` with which a report
+    on what is there opens.
     """
 
     day: str
@@ -106,7 +106,7 @@ class Ran:
             round(math.fsum(took.values())),
             {found.claim.text: _answer(whole, found, took) for found in _judged(whole)},
             tuple(_means(whole, took)),
-            stored_answer(plan, ledger),
+            stored_answer(whole.plan, ledger),
         )
 
 

@@ -170,7 +170,7 @@ def test_a_record_is_read_as_it_was_written(tmp_path):
     assert one.seconds > 0
     assert (found.trials, found.done) == (len(opened.plan.trials),) * 2
     assert found.answer == stored_answer(opened.plan, opened.storage.ledger)
-    assert f"Its report opens with: “{found.answer}”" in render(
+    assert f"The report on these trials opens with: “{found.answer}”" in render(
         Record({"published-encoder": found}), Papers((), ())
     )
     assert {(each.task, each.first) for each in found.means} == {
