@@ -1,3 +1,3 @@
-"""What papers say, asked again of a published encoder: grids with claims that were written down
-before they ran, and the page that is made from their results (README.md).
+"""What papers say, asked again of a published encoder: grids with claims, whose locks say whether
+each was written down before its results, and the page that is made of these (README.md).
 """

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import raxalign as rx
 from findings.page import render
-from findings.papers import GRIDS, HERE, Papers
+from findings.papers import GRIDS, HERE, Papers, grid_digest
 from findings.record import Ran, Record
+from raxalign.grid.lock import Lock
 
 PAGE = HERE.parent / "docs" / "explanation" / "findings.md"
 RECORD = HERE / "record.json"
@@ -32,14 +33,21 @@ def main() -> int:
     parser.add_argument("--record", type=Path, default=RECORD, help="what is kept of results")
     given = parser.parse_args()
     record, ended = Record.read(given.record), 0
+    if given.run and given.storage is None:
+        parser.error("--run requires --storage")
     if given.storage is not None:
         if given.data is None or given.encoder is None:
             parser.error("--storage requires --data and --encoder")
         work = _workplace(given.storage, given.data, given.encoder)
         names = given.grid or list(GRIDS)
         ended = _run(work, names, given.storage) if given.run else 0
+        asked = [(claim.grid, claim.claims) for claim in Papers.read().claims]
         opened = {name: rx.plan(work / f"{name}.yaml", storage=_results(given)) for name in names}
-        ran = {name: found for name, one in opened.items() if (found := Ran.of(one)) is not None}
+        made = (
+            (name, Ran.of(one, grid_digest(name), [texts for grid, texts in asked if grid == name]))
+            for name, one in opened.items()
+        )
+        ran = {name: found for name, found in made if found is not None}
         record = Record({**record.grids, **ran})
         record.write(given.record)
     given.page.write_text(render(record, Papers.read()), encoding="utf-8")
@@ -57,10 +65,17 @@ def _run(work: Path, names: list[str], storage: Path) -> int:
     except KeyboardInterrupt:
         return 130
     finally:
-        for name, path in GRIDS.items():  # when each claim was written down
-            if (lock := work / f"{name}.lock").is_file():
-                shutil.copy(lock, path.with_suffix(".lock"))
+        for name in names:
+            _keep_lock(work / f"{name}.yaml", GRIDS[name])
     return int(failed)
+
+
+def _keep_lock(ran: Path, grid: Path) -> None:
+    """Write down when the claims of a grid were written down, unless that is known already."""
+    kept = Lock.load(grid)
+    new = {name: at for name, at in Lock.load(ran).entries.items() if kept.get(name) is None}
+    if new:
+        Lock(kept.path, new).save()
 
 
 def _results(given: argparse.Namespace) -> str:
@@ -75,11 +90,18 @@ def _workplace(storage: Path, data: Path, encoder: Path) -> Path:
     work.mkdir(parents=True, exist_ok=True)
     for name, target in (("data", data), (ENCODER, encoder)):
         link = work / name
-        link.unlink(missing_ok=True)
-        link.symlink_to(target.absolute())
+        if not link.is_symlink():
+            link.symlink_to(target.absolute())
+        if link.resolve() != target.resolve():
+            raise SystemExit(
+                f"{link} is {link.resolve()}, and not {target}: name another --storage"
+            )
     for path in GRIDS.values():
         text = path.read_text(encoding="utf-8").replace(HUB, f"./{ENCODER}")
-        (work / path.name).write_text(text, encoding="utf-8")
+        file = work / path.name
+        if not file.is_file() or file.read_text(encoding="utf-8") != text:
+            file.with_suffix(".new").write_text(text, encoding="utf-8")
+            file.with_suffix(".new").replace(file)
         lock = path.with_suffix(".lock")
         if lock.is_file() and not (work / lock.name).exists():
             shutil.copy(lock, work)

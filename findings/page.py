@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from findings.papers import GRIDS, PaperClaim, Papers, grid_file
+from findings.papers import GRIDS, PaperClaim, Papers, grid_digest, grid_file
 from findings.record import MARGIN, Answer, Difference, Ran, Record
 from raxalign.grid.estimates import duration
+from raxalign.values.claims import JudgedClaim
 
 NOT_YET = "not measured yet"
 OUTSIDE = "outside the paper's range"
@@ -33,38 +34,43 @@ _ORDER = ("refuted", "cannot tell", "no difference", "held")
 
 HEAD = f"""# Findings
 
-What papers say of alignment, asked again on real text of a published encoder:
-multilingual-e5-small (Wang et al. 2024; 12 layers of 384, 100 languages), its weights rounded to 4
-bits and its products computed in the precision of the grid (last table), with the subword tokens
-that the texts use. It is a retrieval encoder that has been aligned by its training, which none of
-these papers' encoders had been; how it compares with its published figures is on [a page of its
-own](published-encoder.md).
+Which alignment helps multilingual-e5-small (Wang et al. 2024; 12 layers of 384, 100 languages),
+and whether sentences of papers about multilingual BERT carry over to it. It is a retrieval
+encoder that has been aligned by its training, which none of these papers' encoders had been; how
+it compares with its published figures is on [a page of its own](published-encoder.md). Its
+weights are rounded to 4 bits here and cut to the subword tokens of the texts, and its products
+are computed in the precision of the grid (last table).
 
-The tables are made by `python -m findings` from the results of the grids in `findings/`, none of
-them by hand. Claims and seeds stand in those grids, and the lock file next to each says when a
-claim was written down, and whether there were results before.
+The tables are made by `python -m findings` from the results of grids, none of them by hand; data,
+times and how to run it are in `findings/README.md`. Claims and seeds stand in the grids, and the
+lock file next to each says when a claim was written down, and whether there were results before.
 
 - **The sentence.** Each claim is a sentence of a paper in our words, with its place and the few
   words that are quoted. A verdict is about that sentence alone.
-- **The range.** *Held* and *refuted* are said only where the difference lies within what the
+- **The range.** *Held* and *refuted* are used only where the difference lies within what the
   sentence is about: the paper's encoder, its numbers of sentence pairs, its languages, and its
-  layers and other options. Elsewhere the verdict is *{OUTSIDE}*, with what is
-  outside. All sentences below are about multilingual BERT: on another encoder a result shows
-  whether a sentence carries over, and neither holds nor refutes it.
-- **Levels and chance.** Next to each difference are both values and what guessing gets: one label
-  in three of XNLI; of retrieval one of as many candidates as there are pairs (there are more, so
-  that it is less); 0 for F1.
-- **No difference** is said where the whole 95 % confidence interval lies within {MARGIN:g} % of how
-  far the second value is from chance: with a value b and a chance c, within
-  ± {MARGIN / 100:g} · |b - c|. Otherwise a difference that is not significant reads *cannot tell*,
-  with the minimum detectable effect (MDE, 80 % power) where five runs show it: not significant is
-  not the same as no effect.
-- **Tests.** Intervals count test examples and training runs as random. P-values are corrected by
-  Holm over the claims of their grid, and before that for earlier looks (look k: times k (k + 1)).
-  Methods with runs that are not all done are not looked at.
-- **Epochs** are how often a training run read its sentences; maps are fitted to them once.
+  layers and other options. Elsewhere the verdict is *{OUTSIDE}*, with what is outside. All
+  sentences below are about multilingual BERT: on another encoder a result shows whether a
+  sentence carries over, and neither holds nor refutes it.
+- **Levels and chance.** Next to each difference A - B are both values and what guessing gets: one
+  label in three of XNLI; at most 1 / number of pairs of retrieval; 0 for F1.
+- **No difference.** With a value B and a chance c, the margin is ± {MARGIN / 100:g} · |B - c|.
+  Where a difference is not significant and its whole 95 % confidence interval lies within the
+  margin, this reads *no difference above {MARGIN:g} %*; one that is significant and lies within
+  it reads *(within the margin)*. Near 100 % the margin is nearly all that is left to win: read
+  the interval. What is not significant otherwise reads *cannot tell*, with the minimum detectable
+  effect (MDE, 80 % power) from five runs on, or where nothing is random but the test examples:
+  not significant is not the same as no effect.
+- **Tests.** Intervals count test examples and training runs as random. P-values of claims are
+  corrected by Holm over the tests of all claims of their grid that there are, and before that for
+  earlier looks (from the second look k on: times k (k + 1)). Methods with runs that are not all
+  done are not looked at.
+- **Columns.** *Pairs* are sentence pairs of each language; *runs* training runs of A / of B (one
+  where nothing is random); *epochs* how often a training run read its sentences, where maps are
+  fitted to them once; *look* how often the comparison has been tested.
 - **Machine time** is that of all stages and evaluations that the values were made from, by the
-  clock, so that other work on the machine lengthens it.
+  clock, so that other work on the machine lengthens it. Of a training run that was killed, it is
+  the time since it went on.
 """
 
 
@@ -76,6 +82,7 @@ class _Found:
     differences: tuple[tuple[Difference, tuple[str, ...]], ...]
     written: tuple[str, ...]
     whole: bool
+    seconds: float
 
     @classmethod
     def of(cls, claim: PaperClaim, ran: Ran | None) -> _Found:
@@ -87,7 +94,8 @@ class _Found:
             for each in answer.differences
         )
         written = tuple(dict.fromkeys(answer.written for answer in answers))
-        return cls(claim, found, written, len(found) == len(claim.claims) * _sizes(grid))
+        seconds = ran.times.get(" ".join(claim.claims), 0.0) if ran else 0.0
+        return cls(claim, found, written, len(found) == len(claim.claims) * _sizes(grid), seconds)
 
     @property
     def verdict(self) -> str:
@@ -120,18 +128,18 @@ def _sizes(grid: Mapping[str, object]) -> int:
 def render(record: Record, papers: Papers) -> str:
     """Return the page: a summary, the claims with their differences, and what each grid has."""
     found = [_Found.of(claim, record.grids.get(claim.grid)) for claim in papers.claims]
-    lines = [HEAD, "## Sentences of papers", "", *_summary(found), ""]
-    for number, one in enumerate(found, start=1):
-        lines += [*_section(number, one), ""]
-    lines += ["## What is not asked", ""]
-    lines += [f"- {left.paper}: {left.why}" for left in papers.not_asked]
-    lines += ["", "## Methods on this encoder", ""]
+    lines = [HEAD, "## Methods on this encoder", ""]
     for name in GRIDS:
         ran = record.grids.get(name)
         if ran is not None and name in (_CITED, "transfer"):
             lines += [*_means(name, ran), ""]
-    lines += ["## From another side", "", *_sides(record), ""]
-    lines += ["## The grids", "", *_grids(record)]
+    lines += ["## Robustness checks", "", *_sides(record), ""]
+    lines += ["## Sentences of papers", "", *_summary(found), ""]
+    for number, one in enumerate(found, start=1):
+        lines += [*_section(number, one), ""]
+    lines += ["## What is not asked", ""]
+    lines += [f"- {left.paper}: {left.why}" for left in papers.not_asked]
+    lines += ["", "## The grids", "", *_grids(record)]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
@@ -141,11 +149,7 @@ def _summary(found: Sequence[_Found]) -> Iterator[str]:
     for number, one in enumerate(found, start=1):
         claim = one.claim
         cells = (claim.says, f"{claim.paper}, {claim.place}", one.verdict, one.results, one.outside)
-        yield f"| {number} | {' | '.join(cells)} | {_time(one) if one.whole else ''} |"
-
-
-def _time(one: _Found) -> str:
-    return duration(max((each.seconds for each, _ in one.differences), default=0.0))
+        yield f"| {number} | {' | '.join(cells)} | {duration(one.seconds) if one.whole else ''} |"
 
 
 def _section(number: int, one: _Found) -> Iterator[str]:
@@ -156,13 +160,13 @@ def _section(number: int, one: _Found) -> Iterator[str]:
     yield ""
     yield f"Measured: {claim.measured}; the grid is `{_file(claim.grid)}`. {claim.differs}"
     if one.whole:
-        yield f"The claim was written down: {', '.join(one.written)}."
+        yield f"The claim was {_when(one.written)}."
         yield ""
         yield from _table([each for each, _ in one.differences], SAYS)
 
 
 _COLUMNS = (
-    *("compared", "in", "pairs", "first", "second", "chance", "difference", "95 % CI", "p"),
+    *("A - B", "in", "pairs", "A", "B", "chance", "difference", "95 % CI", "p"),
     *("margin", "MDE", "runs", "epochs", "look", "result"),
 )
 
@@ -179,19 +183,34 @@ def _row(each: Difference, says: Mapping[str, str]) -> Iterator[str]:
     yield f"{each.task} `{each.metric}`, {_LANGS.get(each.lang, each.lang)}"
     yield "" if each.sentences is None else f"{each.sentences:,}"
     yield from (_number(value) for value in (each.value, each.against, each.chance))
-    yield "" if each.difference is None else f"{each.difference:+.2f}"
-    yield "" if each.low is None or each.high is None else f"{each.low:+.2f} to {each.high:+.2f}"
+    yield "" if each.difference is None else _signed(each.difference)
+    yield "" if each.low is None or each.high is None else _interval(each.low, each.high)
     yield "" if each.p is None else "< .001" if each.p < 0.001 else f"{each.p:.3f}".lstrip("0")
     yield "" if each.margin is None else f"± {each.margin:.2f}"
     yield _number(each.detectable)
     yield " / ".join(map(str, each.runs))
     yield "" if each.epochs is None else f"{each.epochs:g}"
     yield str(each.look)
-    yield says.get(each.verdict, each.verdict)
+    yield f"{says.get(each.verdict, each.verdict)}{_within(each)}{each.why and f': {each.why}'}"
+
+
+def _within(each: Difference) -> str:
+    if None in (each.low, each.high, each.margin) or each.verdict not in ("held", "refuted"):
+        return ""
+    assert each.low is not None
+    assert each.high is not None
+    assert each.margin is not None
+    return " (within the margin)" if max(-each.low, each.high) < each.margin else ""
+
+
+def _when(written: Sequence[str]) -> str:
+    """Say when claims were written down."""
+    before = written and set(written) == {JudgedClaim.BEFORE}
+    return "written down before the first result" if before else "written down after first results"
 
 
 _LANGS = {
-    "avg": "mean over languages",
+    "avg": "mean over aligned languages",
     "avg_zero_shot": "mean over languages but English",
     "avg_unseen": "mean over languages that are not aligned",
 }
@@ -205,13 +224,23 @@ def _means(name: str, ran: Ran) -> Iterator[str]:
     """The main metrics of a grid's methods by task, and what became of its own claims."""
     yield f"### `{name}`: {ran.done} of {ran.trials} trials"
     yield ""
+    yield _about(name)
+    yield ""
     if ran.answer:
-        yield f"The report on these trials opens with: “{ran.answer}”"
+        yield f"What the methods show whose runs are all done: “{ran.answer}”"
         yield ""
+    if ran.left:
+        yield f"Not measured yet: {', '.join(ran.left)}."
+        yield ""
+    if not ran.means:
+        return
     yield (
         "Percent; in brackets the difference to the encoder as it is and its 95 % confidence"
         " interval, in bold where it is significant after Holm's correction over the comparisons of"
-        " the task that are there, those of single languages included."
+        " the task that are there, those of single languages included. A method that is trained has"
+        f" {len(grid_file(name)['seeds'])} runs, which say little of how much runs differ: its"
+        " difference has to be much larger than that of a map, which has no randomness, to be"
+        " significant among so many."
     )
     yield ""
     columns = list(dict.fromkeys((each.task, each.lang) for each in ran.means))
@@ -225,7 +254,10 @@ def _means(name: str, ran: Ran) -> Iterator[str]:
         cells.setdefault((each.first, each.sentences), {})[each.task, each.lang] = each
     for (first, sentences), row in cells.items():
         epochs = next((one.epochs for one in row.values() if one.epochs), None)
-        shown = (_mean(row[column]) if column in row else "" for column in columns)
+        shown = (
+            _mean(row[column]) if column in row else f"{_number(base[column])} (unchanged)"
+            for column in columns
+        )
         told = (
             "" if sentences is None else f"{sentences:,}",
             "" if epochs is None else f"{epochs:g}",
@@ -238,8 +270,35 @@ def _means(name: str, ran: Ran) -> Iterator[str]:
 def _mean(each: Difference) -> str:
     if each.difference is None or each.low is None or each.high is None:
         return f"{each.value:.2f} ({each.why or each.verdict})"
-    told = f"{each.value:.2f} ({each.difference:+.2f}: {each.low:+.2f} to {each.high:+.2f})"
+    if each.verdict == "=":
+        return f"{each.value:.2f} (unchanged)"
+    told = f"{each.value:.2f} ({_signed(each.difference)}: {_interval(each.low, each.high)})"
     return f"**{told}**" if each.verdict in ("better", "worse") else told
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.2f}".replace("-0.00", "0.00").replace("+0.00", "0.00")
+
+
+def _interval(low: float, high: float) -> str:
+    return f"{_signed(low)} to {_signed(high)}"
+
+
+def _about(name: str) -> str:
+    """Say what a grid reads and asks, from its file."""
+    grid = grid_file(name)
+    (aligned,) = grid["languages"].values()
+    asked = [lang for task in grid["tasks"].values() for lang in task.get("languages", ())]
+    others = [lang for lang in dict.fromkeys(asked) if lang not in aligned]
+    sizes = " or ".join(f"{size:,}" for size in grid["sentences"])
+    test = grid["corpus"]["split"]["test"]
+    return (
+        f"`{_file(name)}`: {', '.join(aligned)} are aligned with {grid['pivot']} on {sizes}"
+        f" sentence pairs of each; {', '.join(others) or 'no language'}: in no method's text. Words"
+        f" and sentences are looked for in {test} test pairs of each language, in both directions;"
+        " of words, the values are over those that were never linked in training"
+        " (`contextual_accuracy`)."
+    )
 
 
 def _expected(answers: Mapping[str, Answer]) -> Iterator[str]:
@@ -248,7 +307,7 @@ def _expected(answers: Mapping[str, Answer]) -> Iterator[str]:
         yield "What this grid was expected to show (our claims, of no paper):"
         yield ""
         for text, answer in answers.items():
-            yield f"- `{text}` (written down: {answer.written}):"
+            yield f"- `{text}` ({_when([answer.written])}):"
             yield ""
             yield from _table(answer.differences, _EXPECTED)
             yield ""
@@ -257,23 +316,27 @@ def _expected(answers: Mapping[str, Answer]) -> Iterator[str]:
 def _sides(record: Record) -> Iterator[str]:
     """The claims of the cited grid, each next to what the grids that differ in one thing say."""
     yield (
-        f"Claims of `{_CITED}` that are asked again at {SIDES_SIZE:,} pairs by grids that differ"
-        " from it in one thing: the difference, its 95 % confidence interval, and what it says of"
-        " the claim (– where a grid cannot ask it). Holm's correction is over the claims of each"
-        " grid."
+        f"Claims of `{_CITED}` at {SIDES_SIZE:,} pairs, asked again by grids that have something"
+        " else in one place: the difference, its 95 % confidence interval, and what it says of the"
+        " claim (– where a grid cannot ask it). Another layer is both aligned and read. Another"
+        " word aligner links the words of training and those that are looked for. Another text is"
+        f" read by the encoders of `{_CITED}` themselves, which were not trained again. The"
+        " claims were chosen from first results there. Holm's correction is over the claims of"
+        " each grid, so compare the intervals too."
     )
     yield ""
-    yield f"| claim | as in `{_CITED}` | {' | '.join(SIDES.values())} | the same everywhere |"
+    yield f"| claim | as in `{_CITED}` | {' | '.join(SIDES.values())} | holds everywhere |"
     yield "|---|---|" + "---|" * (len(SIDES) + 1)
     asked = {name: grid_file(name)["claims"] for name in (_CITED, *SIDES)}
     for text in dict.fromkeys(claim for name in SIDES for claim in asked[name]):
         found = [_of_size(record.grids.get(name), text) for name in asked if text in asked[name]]
-        same = "yes" if len({each and each.verdict for each in found}) == 1 else "no"
+        verdicts = {each.verdict for each in found if each is not None}
+        holds = "yes" if verdicts == {"held"} else "no" if "refuted" in verdicts else "not decided"
         cells = (
             _told(_of_size(record.grids.get(name), text)) if text in asked[name] else "–"
             for name in asked
         )
-        yield f"| `{text}` | {' | '.join(cells)} | {NOT_YET if None in found else same} |"
+        yield f"| `{text}` | {' | '.join(cells)} | {NOT_YET if None in found else holds} |"
 
 
 def _of_size(ran: Ran | None, text: str) -> Difference | None:
@@ -283,11 +346,12 @@ def _of_size(ran: Ran | None, text: str) -> Difference | None:
 
 
 def _told(each: Difference | None) -> str:
-    if each is None or each.difference is None or each.low is None or each.high is None:
+    if each is None:
         return NOT_YET
-    return (
-        f"{each.difference:+.2f} ({each.low:+.2f} to {each.high:+.2f}): {_EXPECTED[each.verdict]}"
-    )
+    if each.difference is None or each.low is None or each.high is None:
+        return f"not tested: {each.why}"
+    told = f"{_signed(each.difference)} ({_interval(each.low, each.high)})"
+    return f"{told}: {_EXPECTED[each.verdict]}{_within(each)}"
 
 
 def _grids(record: Record) -> Iterator[str]:
@@ -299,7 +363,8 @@ def _grids(record: Record) -> Iterator[str]:
         ran = record.grids.get(name)
         so_far: tuple[str, ...] = ("", NOT_YET, "", "")
         if ran is not None:
-            trials = f"{ran.done} of {ran.trials}"
+            older = "" if ran.grid == grid_digest(name) else ", of an earlier version of the file"
+            trials = f"{ran.done} of {ran.trials}{older}"
             so_far = (ran.precision, trials, duration(ran.seconds), ran.day)
         asked = "; ".join(re.sub(r"\s+", " ", claim) for claim in text["claims"])
         said = (asked, seeds, *so_far)

@@ -10,6 +10,8 @@ from typing import Any
 from pydantic import TypeAdapter
 from ruamel.yaml import YAML
 
+from raxalign.store.key import digest
+
 HERE = Path(__file__).resolve().parent
 
 
@@ -94,6 +96,11 @@ GRIDS: Mapping[str, Path] = {
 def grid_file(name: str) -> Mapping[str, Any]:
     """Return the content of a grid's file."""
     return _read(GRIDS[name])
+
+
+def grid_digest(name: str) -> str:
+    """Return a digest of what a grid's file has, its comments left out."""
+    return digest(grid_file(name))
 
 
 def _read(path: Path) -> Mapping[str, Any]:

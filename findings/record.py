@@ -5,7 +5,7 @@ word on the page.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +16,7 @@ from raxalign.analysis.cells import Cell
 from raxalign.grid.estimates import Times
 from raxalign.grid.load import Opened
 from raxalign.grid.plan import Plan
+from raxalign.grid.trial import Trial
 from raxalign.report.answer import stored_answer
 from raxalign.values.claims import ClaimTest, JudgedClaim
 from raxalign.values.comparisons import Compared, comparisons
@@ -53,7 +54,6 @@ class Difference:
     runs: tuple[int, ...] = ()
     look: int = 1
     epochs: float | None = None
-    seconds: float = 0.0
     why: str = ""
 
 
@@ -68,8 +68,9 @@ class Answer:
 @dataclass(frozen=True)
 class Ran:
     """How far a grid is: its trials and those that are done, the machine time of all stages, the
-    precision of the encoder's products (`run.precision`), and the `answer` with which a report
-    on what is there opens.
+    precision of the encoder's products (`run.precision`), the methods that are `left`, the `answer`
+    that the others give, and the machine `times` of what claims were made from together, by their
+    texts. `grid` is the digest of what its file had.
     """
 
     day: str
@@ -81,22 +82,29 @@ class Ran:
     answers: Mapping[str, Answer] = field(default_factory=dict)
     means: tuple[Difference, ...] = ()
     answer: str = ""
+    left: tuple[str, ...] = ()
+    times: Mapping[str, float] = field(default_factory=dict)
+    grid: str = ""
 
     @classmethod
-    def of(cls, opened: Opened) -> Ran | None:
+    def of(
+        cls, opened: Opened, grid: str = "", asked: Iterable[tuple[str, ...]] = ()
+    ) -> Ran | None:
         """Return what a grid has; None where no trial is done. Cells of which some trials are left
-        are not looked at.
+        are not looked at. Each of `asked` are claims whose machine time is counted together.
         """
         plan, ledger = opened.plan, opened.storage.ledger
         there = ledger.keys()
         left = {t.cell for t in plan.trials if not there >= set(t.evaluations.values())}
-        done = [t for t in plan.trials if there >= set(t.evaluations.values())]
+        asking = [t for t in plan.trials if t.evaluations]
+        done = [t for t in asking if there >= set(t.evaluations.values())]
         if not done:
             return None
         keys = {key for trial in done for key in trial.evaluations.values()}
         latest = max(record["created"] for record in ledger.read_many(sorted(keys)).values())
         took = Times(plan, opened.storage).by_key()
         whole = replace(opened, plan=plan.only(t for t in plan.trials if t.cell not in left))
+        judged = list(_judged(whole))
         return cls(
             datetime.fromtimestamp(latest, UTC).date().isoformat(),
             VERSION,
@@ -104,9 +112,12 @@ class Ran:
             len(plan.trials),
             len(done),
             round(math.fsum(took.values())),
-            {found.claim.text: _answer(whole, found, took) for found in _judged(whole)},
-            tuple(_means(whole, took)),
+            {found.claim.text: _answer(found, whole.plan) for found in judged},
+            tuple(_means(whole)),
             stored_answer(whole.plan, ledger),
+            tuple(dict.fromkeys(_named(t) for t in asking if t.cell in left)),
+            {" ".join(texts): _seconds(plan, judged, texts, took) for texts in asked},
+            grid,
         )
 
 
@@ -127,19 +138,22 @@ class Record:
 
 
 def _judged(opened: Opened) -> Iterable[JudgedClaim]:
-    """The claims whose cells all have their runs in each of the grid's sizes."""
+    """The claims that have a size in which all runs of both sides are there."""
     return [found for found in JudgedClaim.all_in(opened, MARGIN, relative=True) if found.tests]
 
 
-def _answer(opened: Opened, found: JudgedClaim, took: Mapping[str, float]) -> Answer:
-    made = (_of_test(opened.plan, test, took) for test in found.tests)
-    return Answer(found.written, tuple(made))
+def _named(trial: Trial) -> str:
+    return f"{trial.method} with {trial.sentences:,} pairs" if trial.sentences else trial.method
 
 
-def _of_test(plan: Plan, test: ClaimTest, took: Mapping[str, float]) -> Difference:
+def _answer(found: JudgedClaim, plan: Plan) -> Answer:
+    return Answer(found.written, tuple(_of_test(plan, test) for test in found.tests))
+
+
+def _of_test(plan: Plan, test: ClaimTest) -> Difference:
     entry, scale = test.entry, test.entry.measured.scale
     return replace(
-        _of(plan, entry, took),
+        _of(plan, entry),
         chance=_scaled(test.chance, scale),
         low=_scaled(test.low, scale),
         high=_scaled(test.high, scale),
@@ -149,7 +163,7 @@ def _of_test(plan: Plan, test: ClaimTest, took: Mapping[str, float]) -> Differen
     )
 
 
-def _means(opened: Opened, took: Mapping[str, float]) -> Iterable[Difference]:
+def _means(opened: Opened) -> Iterable[Difference]:
     """Yield the means over languages of each task's main metric against the encoder as it is,
     those over aligned languages and over others apart.
     """
@@ -160,10 +174,10 @@ def _means(opened: Opened, took: Mapping[str, float]) -> Iterable[Difference]:
         main = metric == plan.main_metric(task) and entry.baseline is not None
         mean = entry.cell.mean_name(*entry.table)
         if main and lang in (mean and mean[1], "avg_unseen"):
-            yield _of(plan, entry, took)
+            yield _of(plan, entry)
 
 
-def _of(plan: Plan, entry: Compared, took: Mapping[str, float]) -> Difference:
+def _of(plan: Plan, entry: Compared) -> Difference:
     """Return a comparison with the verdict of its table."""
     scale, test, base = entry.measured.scale, entry.comparison, entry.baseline
     assert base is not None
@@ -189,7 +203,6 @@ def _of(plan: Plan, entry: Compared, took: Mapping[str, float]) -> Difference:
         runs=tuple(dict.fromkeys((test.runs, test.baseline_runs))) if test else (),
         look=1 + len(entry.earlier),
         epochs=_epochs(plan, entry.cell),
-        seconds=round(_seconds(plan, (entry.cell, base), task, took)),
         why=entry.untested,
     )
 
@@ -207,8 +220,16 @@ def _epochs(plan: Plan, cell: Cell) -> float | None:
     return float(epochs) if epochs else None
 
 
-def _seconds(plan: Plan, cells: Iterable[Cell], task: str, took: Mapping[str, float]) -> float:
-    """The machine time of all that the values of two cells in a task were made from."""
-    trials = [plan.by_key[key] for cell in cells for key in cell.trials]
-    asked = [trial.evaluations[task] for trial in trials if task in trial.evaluations]
-    return math.fsum(took.get(key, 0.0) for key in plan.closure(asked))
+def _seconds(
+    plan: Plan, judged: Iterable[JudgedClaim], texts: Collection[str], took: Mapping[str, float]
+) -> float:
+    """The machine time of all that the values of some claims were made from, each thing once."""
+    entries = [test.entry for one in judged if one.claim.text in texts for test in one.tests]
+    keys = {
+        plan.by_key[key].evaluations[entry.name[0]]
+        for entry in entries
+        for cell in (entry.cell, entry.baseline)
+        if cell is not None
+        for key in cell.trials
+    }
+    return round(math.fsum(took.get(key, 0.0) for key in plan.closure(sorted(keys))))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from findings.__main__ import PAGE, RECORD
+from findings.__main__ import PAGE, RECORD, _keep_lock, _workplace
 from findings.page import NOT_YET, OUTSIDE, SAYS, SIDES, SIDES_SIZE, render
 from findings.papers import GRIDS, PaperClaim, Papers, Range, grid_file
 from findings.record import MARGIN, Answer, Difference, Ran, Record
@@ -138,7 +138,38 @@ def test_a_claim_stands_next_to_what_other_grids_say_of_it():
     ]
     both = {"published_encoder": ran("held"), "other_layer": ran("held")}
     assert row(**both, other_aligner=ran("held")).endswith("| yes |")
-    assert row(**both, other_aligner=ran("cannot tell")).endswith("cannot tell | no |")
+    assert row(**both, other_aligner=ran("cannot tell")).endswith("cannot tell | not decided |")
+    assert row(**both, other_aligner=ran("refuted")).endswith("the opposite | no |")
+
+
+def test_a_significant_difference_within_the_margin_says_so():
+    small = replace(difference("held"), difference=0.3, low=0.1, high=0.5)
+    assert f"| {SAYS['held']} (within the margin) |" in page(small)
+    assert f"| {SAYS['held']} |" in page(replace(small, high=0.8))
+    assert f"| {SAYS['no difference']} |" in page(replace(small, verdict="no difference"))
+
+
+def test_what_a_lock_has_is_never_written_anew(tmp_path):
+    grid, ran = tmp_path / "grid.yaml", tmp_path / "work" / "grid.yaml"
+    ran.parent.mkdir()
+    Lock.load(grid).with_("claim: a", "first").save()
+    Lock.load(ran).with_("claim: a", "later").with_("claim: b", "new").save()
+    _keep_lock(ran, grid)
+    assert Lock.load(grid).entries == {"claim: a": "first", "claim: b": "new"}
+
+
+def test_other_data_is_refused_where_results_are_of_some(tmp_path):
+    for name in ("data", "others", "encoder"):
+        (tmp_path / name).mkdir()
+    storage, data, encoder = (tmp_path / name for name in ("storage", "data", "encoder"))
+    work = _workplace(storage, data, encoder)
+    before = {path: path.stat().st_mtime_ns for path in work.glob("*.yaml")}
+    assert len(before) == len(GRIDS)
+    assert all("intfloat" not in path.read_text() for path in before)
+    assert _workplace(storage, data, encoder) == work
+    assert {path: path.stat().st_mtime_ns for path in work.glob("*.yaml")} == before
+    with pytest.raises(SystemExit, match="name another --storage"):
+        _workplace(storage, tmp_path / "others", encoder)
 
 
 GRID = {"sentences": "100", "more": f"claims: ['{TEXT}', 'finetune > none in retrieval']\n"}
@@ -156,7 +187,7 @@ def partly(left: str):
 
 def test_a_record_is_read_as_it_was_written(tmp_path):
     opened, _ = made_up(tmp_path, **GRID, methods=("none: {}", "finetune: {batch_size: 16}"))
-    found = Ran.of(opened)
+    found = Ran.of(opened, "a digest", [(TEXT,), (TEXT, "finetune > none in retrieval")])
     assert found is not None
     record = Record({"cao": found})
     record.write(tmp_path / "record.json")
@@ -167,12 +198,15 @@ def test_a_record_is_read_as_it_was_written(tmp_path):
     assert one.difference == pytest.approx(one.value - one.against, abs=1e-3)
     assert one.runs == (2,)
     assert one.epochs == 1
-    assert one.seconds > 0
     assert (found.trials, found.done) == (len(opened.plan.trials),) * 2
     assert found.answer == stored_answer(opened.plan, opened.storage.ledger)
-    assert f"The report on these trials opens with: “{found.answer}”" in render(
-        Record({"published-encoder": found}), Papers((), ())
-    )
+    shown = render(Record({"published-encoder": found}), Papers((), ()))
+    assert f"What the methods show whose runs are all done: “{found.answer}”" in shown
+    assert "Not measured yet" not in shown
+    assert f"| {found.done} of {found.trials}, of an earlier version of the file |" in shown
+    one_task, both = found.times.values()
+    assert 0 < one_task < both, "what both claims read is counted once, and nothing is left out"
+    assert both == found.seconds
     assert {(each.task, each.first) for each in found.means} == {
         ("retrieval", "finetune"),
         ("xnli", "finetune"),
@@ -189,6 +223,9 @@ def test_a_method_with_runs_that_are_left_is_not_looked_at(tmp_path):
     assert found.done == found.trials - 1
     assert list(found.answers) == ["rotation > none in retrieval"]
     assert {each.first for each in found.means} == {"rotation"}
+    assert found.left == ("finetune with 100 pairs",)
+    shown = render(Record({"published-encoder": found}), Papers((), ()))
+    assert "Not measured yet: finetune with 100 pairs." in shown
     for trial in opened.plan.trials:
         for key in trial.evaluations.values():
             if not ledger.has(key):
