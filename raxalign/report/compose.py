@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
@@ -19,7 +20,7 @@ from typing import Any, TypeVar
 from raxalign.catalog import PluginFile, catalog
 from raxalign.errors import RaxalignError, StorageError
 from raxalign.grid.plan import Plan
-from raxalign.printing import masked
+from raxalign.printing import counted, masked
 from raxalign.report.compared import ComparisonTables
 from raxalign.report.document import Document, Figure, Part, Table, caption, identifier
 from raxalign.report.sections.base import Material, Measure, Section
@@ -87,19 +88,26 @@ def compose(
     made += [section(material) for section in section_kinds(plan)]
     shares = [share for section in made if (share := section.share()) is not None]
     headline = next((share.headline for share in shares if share.headline is not None), None)
+    lines, verdicts = tuple(found.line for found in asked.claims), _verdicts(asked.claims)
     document = Document(
         plan.name,
         "Cross-lingual alignment, measured",
         tuple(fact for share in shares for fact in share.facts),
         tuple(_joined((p for share in shares for p in share.parts), results.lacking.short)),
         tuple(caption(f"legend_of_{name}") for name in ("cells", "marks", "states")),
-        headline and replace(headline, claims=tuple(found.line for found in asked.claims)),
+        headline and replace(headline, claims=lines, verdicts=verdicts),
         tuple(listing for share in shares for listing in share.listings),
         results.lacking.told(),
     )
     files = {name: text for share in shares for name, text in share.files.items()}
     short = {key[0]: table for key, table in short_tables(results)}
     return Composed(document, files, results.compared, short)
+
+
+def _verdicts(claims: Sequence[JudgedClaim]) -> str:
+    counts = Counter(found.verdict for found in claims)
+    told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    return f"{counted(len(claims), 'claim')}: {told}"
 
 
 def section_kinds(plan: Plan) -> list[type[Section]]:

@@ -145,13 +145,14 @@ class Part:
 
 @dataclass(frozen=True)
 class Headline:
-    """What a reader sees first: what became of the grid's claims, the answer, and matrices, that of
-    the main task first.
+    """What a reader sees first: what became of the grid's claims, and how many have which verdict,
+    the answer, and matrices, that of the main task first.
     """
 
     sentence: str
     matrices: tuple[Table, ...] = ()
     claims: tuple[str, ...] = ()
+    verdicts: str = ""
 
 
 @dataclass(frozen=True)

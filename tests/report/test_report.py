@@ -16,10 +16,21 @@ import pytest
 from raxalign.grid.load import Opened
 from raxalign.grid.trial import Trial
 from raxalign.report.answer import stored_answer
-from raxalign.report.compose import ReportOptions, write_report
-from raxalign.report.document import Document, Entry, Line, Part, Table, breakable, markdown, tex
+from raxalign.report.compose import ReportOptions, compose, write_report
+from raxalign.report.document import (
+    Document,
+    Entry,
+    Headline,
+    Line,
+    Part,
+    Table,
+    breakable,
+    markdown,
+    tex,
+)
 from raxalign.store.ledger import Ledger
 from raxalign.tasks.translation.counts import shift_point
+from raxalign.values.claims import JudgedClaim
 from raxalign.values.numbers import NumberFormat
 from raxalign.values.results import rows
 from raxalign.values.scoreboard import Scoreboard
@@ -328,3 +339,31 @@ def test_a_report_of_nothing_says_so(made: Any, tmp_path: Path) -> None:
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "0 of" in text
     assert "not run" in text
+
+
+@pytest.mark.parametrize("number", [3, 4])
+def test_claims_are_counted_by_verdict_and_many_are_folded(number: int) -> None:
+    lines = tuple(f"held: claim {k}" for k in range(number))
+    headline = Headline("It helps.", claims=lines, verdicts=f"{number} claims: {number} held")
+    document = Document("t", "s", (), (), (), headline)
+    page = document.html()
+    folded = "<details" + ' class="remarks"' + ("" if number > 3 else " open")
+    assert f"{folded}><summary><b>{number} claims: {number} held</b></summary>" in page
+    for text in (page, document.markdown(), document.latex()):
+        assert all(line in text for line in lines), "each stands in every form"
+
+
+def test_a_report_s_claims_are_counted_as_they_were_judged(tmp_path: Path) -> None:
+    texts = ("finetune > none in retrieval", "none > finetune in retrieval")
+    more = f"claims: {[*texts]}\n"
+    methods = ("none: {}", "finetune: {batch_size: 16}")
+    given = {"languages": "{together: [de]}", "sentences": "100", "more": more}
+    opened, ledger = made_up(tmp_path, methods=methods, **given)
+    claims = JudgedClaim.all_in(opened)
+    asked = ReportOptions(claims=claims)
+    made = compose(rows(opened.plan, ledger), opened.plan, tmp_path, ledger=ledger, asked=asked)
+    found = made.document.headline
+    assert found is not None
+    first, second = (claim.verdict for claim in claims)
+    counts = f"2 {first}" if first == second else f"1 {first}, 1 {second}"
+    assert found.verdicts == f"2 claims: {counts}"
