@@ -22,7 +22,16 @@ from raxalign.errors import RaxalignError, StorageError
 from raxalign.grid.plan import Plan
 from raxalign.printing import counted, masked
 from raxalign.report.compared import ComparisonTables
-from raxalign.report.document import Document, Figure, Part, Table, caption, identifier
+from raxalign.report.document import (
+    Document,
+    Figure,
+    Headline,
+    Part,
+    Share,
+    Table,
+    caption,
+    identifier,
+)
 from raxalign.report.sections.base import Material, Measure, Section
 from raxalign.report.tables import row_parts, short_tables
 from raxalign.store.ledger import Ledger
@@ -87,15 +96,13 @@ def compose(
     material = Material(results, figures, ledger, asked.published, measure, asked.sources)
     made += [section(material) for section in section_kinds(plan)]
     shares = [share for section in made if (share := section.share()) is not None]
-    headline = next((share.headline for share in shares if share.headline is not None), None)
-    lines, verdicts = tuple(found.line for found in asked.claims), _verdicts(asked.claims)
     document = Document(
         plan.name,
         "Cross-lingual alignment, measured",
         tuple(fact for share in shares for fact in share.facts),
         tuple(_joined((p for share in shares for p in share.parts), results.lacking.short)),
         tuple(caption(f"legend_of_{name}") for name in ("cells", "marks", "states")),
-        headline and replace(headline, claims=lines, verdicts=verdicts),
+        _headline(shares, asked.claims),
         tuple(listing for share in shares for listing in share.listings),
         results.lacking.told(),
     )
@@ -104,10 +111,14 @@ def compose(
     return Composed(document, files, results.compared, short)
 
 
-def _verdicts(claims: Sequence[JudgedClaim]) -> str:
-    counts = Counter(found.verdict for found in claims)
+def _headline(shares: Sequence[Share], claims: Sequence[JudgedClaim]) -> Headline | None:
+    """Return the first headline of some, with the grid's claims."""
+    found = next((share.headline for share in shares if share.headline is not None), None)
+    counts = Counter(claim.verdict for claim in claims)
     told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
-    return f"{counted(len(claims), 'claim')}: {told}"
+    verdicts = f"{counted(len(claims), 'claim')}: {told}"
+    lines = tuple(claim.line for claim in claims)
+    return found and replace(found, claims=lines, verdicts=verdicts)
 
 
 def section_kinds(plan: Plan) -> list[type[Section]]:
