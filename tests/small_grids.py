@@ -98,7 +98,7 @@ def write_files(folder: Path, langs: list[str]) -> None:
     for lang in langs:
         texts = list(rows.sentences((_spoken(lang), "en"), 160))
         sides = [[rows.detokenized(row[side].words) for row in texts] for side in (0, 1)]
-        for place in ("wikipedia", "translation2019zh", "data"):
+        for place in ("wikipedia", "translation2019zh", "data", "data/tatoeba"):
             for code, lines in zip((lang, "en"), sides, strict=True):
                 _write(folder / place / f"{lang}-en.{code}", lines)
         for place in ("train", "gold"):
@@ -125,7 +125,7 @@ def write_files(folder: Path, langs: list[str]) -> None:
 
 
 def _write(path: Path, lines: Iterable[str]) -> None:
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
