@@ -44,8 +44,9 @@ def write_small(name: str, folder: Path) -> Path:
         if kind in TAGGED.values() and options.get("profile") == "paper":
             options.setdefault("hidden", 8)
     (spoken,) = grid["languages"].values()
-    if "th" in spoken and find_spec("pythainlp") is None:  # Thai is then divided by characters
-        grid["corpus"].pop("segmentation", None)
+    for lang, library in (("th", "pythainlp"), ("zh", "jieba")):
+        if lang in spoken and find_spec(library) is None:  # it is then divided by characters
+            grid["corpus"].pop("segmentation", None)
     further = (options.get("languages", ()) for options in grid["tasks"].values() if options)
     write_files(folder, list(dict.fromkeys([*spoken, *chain.from_iterable(further)])))
     path = folder / f"{name}.yaml"
