@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 from pathlib import Path
 
@@ -70,10 +69,12 @@ def _run(work: Path, names: list[str], storage: Path) -> int:
     return int(failed)
 
 
-def _keep_lock(ran: Path, grid: Path) -> None:
-    """Write down when the claims of a grid were written down, unless that is known already."""
+def _keep_lock(of: Path, grid: Path) -> None:
+    """Add what one lock has to that of a copy of its grid, and leave what is in it already: claims
+    are written down once.
+    """
     kept = Lock.load(grid)
-    new = {name: at for name, at in Lock.load(ran).entries.items() if kept.get(name) is None}
+    new = {name: at for name, at in Lock.load(of).entries.items() if kept.get(name) is None}
     if new:
         Lock(kept.path, new).save()
 
@@ -102,9 +103,7 @@ def _workplace(storage: Path, data: Path, encoder: Path) -> Path:
         if not file.is_file() or file.read_text(encoding="utf-8") != text:
             file.with_suffix(".new").write_text(text, encoding="utf-8")
             file.with_suffix(".new").replace(file)
-        lock = path.with_suffix(".lock")
-        if lock.is_file() and not (work / lock.name).exists():
-            shutil.copy(lock, work)
+        _keep_lock(path, file)
     return work
 
 

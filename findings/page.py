@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from findings.papers import GRIDS, PaperClaim, Papers, grid_digest, grid_file
 from findings.record import MARGIN, Answer, Difference, Ran, Record
+from raxalign.analysis.significance import lies_within
 from raxalign.grid.estimates import duration
 from raxalign.values.claims import JudgedClaim
 
@@ -95,7 +97,9 @@ class _Found:
         )
         written = tuple(dict.fromkeys(answer.written for answer in answers))
         seconds = ran.times.get(" ".join(claim.claims), 0.0) if ran else 0.0
-        return cls(claim, found, written, len(found) == len(claim.claims) * _sizes(grid), seconds)
+        return cls(
+            claim, found, written, len(found) == len(claim.claims) * len(_sizes(grid)), seconds
+        )
 
     @property
     def verdict(self) -> str:
@@ -120,9 +124,11 @@ class _Found:
         return ", ".join(dict.fromkeys(one for _, several in self.differences for one in several))
 
 
-def _sizes(grid: Mapping[str, object]) -> int:
-    sizes = grid["sentences"]
-    return len(sizes) if isinstance(sizes, list) else 1
+def _sizes(grid: Mapping[str, Any]) -> list[int]:
+    """The numbers of sentence pairs of a grid, without those that it leaves out of all methods."""
+    listed = grid["sentences"] if isinstance(grid["sentences"], list) else [grid["sentences"]]
+    out = [entry["sentences"] for entry in grid.get("exclude", ()) if entry.keys() == {"sentences"}]
+    return [size for size in listed if not any(size in sizes for sizes in out)]
 
 
 def render(record: Record, papers: Papers) -> str:
@@ -195,12 +201,8 @@ def _row(each: Difference, says: Mapping[str, str]) -> Iterator[str]:
 
 
 def _within(each: Difference) -> str:
-    if None in (each.low, each.high, each.margin) or each.verdict not in ("held", "refuted"):
-        return ""
-    assert each.low is not None
-    assert each.high is not None
-    assert each.margin is not None
-    return " (within the margin)" if max(-each.low, each.high) < each.margin else ""
+    significant = each.verdict in ("held", "refuted")
+    return " (within the margin)" * (significant and lies_within(each.low, each.high, each.margin))
 
 
 def _when(written: Sequence[str]) -> str:
@@ -277,27 +279,35 @@ def _mean(each: Difference) -> str:
 
 
 def _signed(value: float) -> str:
-    return f"{value:+.2f}".replace("-0.00", "0.00").replace("+0.00", "0.00")
+    return f"{value:+z.2f}"
 
 
 def _interval(low: float, high: float) -> str:
     return f"{_signed(low)} to {_signed(high)}"
 
 
+_LOOKED_FOR = {
+    "retrieval": "Words of {test} test pairs of each language are looked for in both directions;"
+    " the values are over those that were never linked in training (`contextual_accuracy`).",
+    "sentence_retrieval": "Sentences are looked for among the {test} of their language.",
+}
+
+
 def _about(name: str) -> str:
-    """Say what a grid reads and asks, from its file."""
+    """Say what a grid reads, and which words and sentences of it are looked for."""
     grid = grid_file(name)
     (aligned,) = grid["languages"].values()
     asked = [lang for task in grid["tasks"].values() for lang in task.get("languages", ())]
     others = [lang for lang in dict.fromkeys(asked) if lang not in aligned]
-    sizes = " or ".join(f"{size:,}" for size in grid["sentences"])
+    sizes = " or ".join(f"{size:,}" for size in _sizes(grid))
     test = grid["corpus"]["split"]["test"]
+    looked_for = (
+        text.format(test=test) for task, text in _LOOKED_FOR.items() if task in grid["tasks"]
+    )
     return (
         f"`{_file(name)}`: {', '.join(aligned)} are aligned with {grid['pivot']} on {sizes}"
-        f" sentence pairs of each; {', '.join(others) or 'no language'}: in no method's text. Words"
-        f" and sentences are looked for in {test} test pairs of each language, in both directions;"
-        " of words, the values are over those that were never linked in training"
-        " (`contextual_accuracy`)."
+        f" sentence pairs of each; {', '.join(others) or 'no language'}: in no method's text."
+        f" {' '.join(looked_for)}"
     )
 
 
@@ -329,14 +339,14 @@ def _sides(record: Record) -> Iterator[str]:
     yield "|---|---|" + "---|" * (len(SIDES) + 1)
     asked = {name: grid_file(name)["claims"] for name in (_CITED, *SIDES)}
     for text in dict.fromkeys(claim for name in SIDES for claim in asked[name]):
-        found = [_of_size(record.grids.get(name), text) for name in asked if text in asked[name]]
-        verdicts = {each.verdict for each in found if each is not None}
+        there = {
+            name: _of_size(record.grids.get(name), text) for name in asked if text in asked[name]
+        }
+        verdicts = {each.verdict for each in there.values() if each is not None}
         holds = "yes" if verdicts == {"held"} else "no" if "refuted" in verdicts else "not decided"
-        cells = (
-            _told(_of_size(record.grids.get(name), text)) if text in asked[name] else "–"
-            for name in asked
-        )
-        yield f"| `{text}` | {' | '.join(cells)} | {NOT_YET if None in found else holds} |"
+        cells = (_told(there[name]) if name in there else "–" for name in asked)
+        whole = NOT_YET if None in there.values() else holds
+        yield f"| `{text}` | {' | '.join(cells)} | {whole} |"
 
 
 def _of_size(ran: Ran | None, text: str) -> Difference | None:

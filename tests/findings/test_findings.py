@@ -158,11 +158,24 @@ def test_what_a_lock_has_is_never_written_anew(tmp_path):
     assert Lock.load(grid).entries == {"claim: a": "first", "claim: b": "new"}
 
 
+def test_a_grid_is_described_by_the_sizes_and_tasks_that_it_has():
+    ran = Ran("2026-01-01", "0", "fp32", 5, 5, 60.0)
+    shown = render(Record({"transfer": ran, "published-encoder": ran}), Papers((), ()))
+    cited, transfer = (
+        next(line for line in shown.splitlines() if line.startswith(f"`{file}`: "))
+        for file in ("grids/published-encoder.yaml", "findings/transfer.yaml")
+    )
+    assert "on 100 or 400 or 1,600 sentence pairs" in cited
+    assert "on 1,600 sentence pairs" in transfer, "the others are left out of all its methods"
+    assert ("Sentences are looked for" in cited, "Sentences are" in transfer) == (True, False)
+
+
 def test_other_data_is_refused_where_results_are_of_some(tmp_path):
     for name in ("data", "others", "encoder"):
         (tmp_path / name).mkdir()
     storage, data, encoder = (tmp_path / name for name in ("storage", "data", "encoder"))
     work = _workplace(storage, data, encoder)
+    assert Lock.load(work / "liu.yaml").entries == Lock.load(GRIDS["liu"]).entries
     before = {path: path.stat().st_mtime_ns for path in work.glob("*.yaml")}
     assert len(before) == len(GRIDS)
     assert all("intfloat" not in path.read_text() for path in before)
