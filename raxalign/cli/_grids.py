@@ -72,13 +72,14 @@ def grid(
         opened = _updated(opened)
     finished = run(opened, only=only, shard=shard, limit=limit, budget=budget, tell=tell)
     # with what was suggested, and with the trials of looks
-    _tell_answer(opened.again() if opened.plan.studies or opened.grid.stop else opened)
-    _tell_end(finished, file, storage, every=budget is None)
+    now = opened.again() if opened.plan.studies or opened.grid.stop else opened
+    _tell_answer(now)
+    _tell_end(finished, now.plan, file, storage)
     if confirm is not None:
         fresh = with_confirmed(opened.again(), confirm)
         finished = run(fresh, tell=tell)
         _tell_answer(fresh)
-        _tell_end(finished, file, storage, confirm=confirm)
+        _tell_end(finished, fresh.plan, file, storage, confirm)
 
 
 def _updated(opened: Opened) -> Opened:
@@ -106,15 +107,10 @@ def _tell_answer(opened: Opened) -> None:
 
 
 def _tell_end(
-    finished: Finished,
-    file: Path,
-    storage: str | None,
-    *,
-    confirm: int | None = None,
-    every: bool = True,
+    finished: Finished, whole: Plan, file: Path, storage: str | None, confirm: int | None = None
 ) -> None:
-    """Report how a grid ended, and how its results are shown; exit code 1 where trials failed.
-    Within a budget they may not be `every` trial that there will be.
+    """Report how a grid, or a part of its whole plan, ended, and how its results are shown; exit
+    code 1 where trials failed.
     """
     from raxalign.inspect.status import Status
 
@@ -125,8 +121,9 @@ def _tell_end(
     )
     if not finished.done and not finished.failed:
         count = finished.cached
+        every = "all " if count == len(whole.trials) else ""  # and not those of --only or --budget
         tell(
-            f"{finished.plan.name}: {'all ' * every}{counted(count, 'trial')} {are(count)} done;"
+            f"{finished.plan.name}: {every}{counted(count, 'trial')} {are(count)} done;"
             f" see `{table}` and `{page}`"
         )
         return

@@ -65,6 +65,8 @@ print(sorted({*heavy, "datasets.arrow_dataset"} & set(sys.modules)))
     )
     assert done.stdout == "[]\n"
     assert "all 4 trials are done" in done.stderr
+    part = finished.run("--only", "method=none").stderr
+    assert ": 1 trial is done; see " in part, "a part is not all"
     assert finished.entries() == before
 
 
