@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ import pytest
 import torch
 
 import tests.fake_bucket  # noqa: F401 registers the file system
+from raxalign.grid.estimates import Times
 from raxalign.grid.load import open_grid
 from raxalign.grid.stage import Stage
 from raxalign.stages import Workshop
@@ -166,6 +168,52 @@ def test_of_two_machines_one_trains_and_the_other_one_finds_it_made(root, tmp_pa
     assert found == ["trained", "trained"]
     assert len(made) == 1
     assert Storage(root).locks.living() == {}
+
+
+@pytest.mark.parametrize("kind", ["folder", "bucket"])
+def test_a_training_that_was_killed_took_what_all_its_processes_worked(
+    kind, tmp_path, monkeypatch
+) -> None:
+    """Each until its last checkpoint: what came after it is done again, and counted then."""
+    monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "cache"))
+    grid = write_grid(tmp_path, languages="{each: [de]}", size=200, sentences="[100]")
+    place, ahead, clock = tmp_path / "root", [0.0], time.monotonic
+    root = f"bucket://{place}" if kind == "bucket" else str(place)
+    plan = open_grid(grid, storage=root).plan
+    (key,) = [key for key, stage in plan.stages.items() if stage.kind == "encoder"]
+    ends = [True, True, False]
+
+    def train(bench: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
+        runtime, own = bench.runtime_for(stage), bench.checkpoints(stage.key)
+        ahead[0] += 1000.0
+        step(own, 100 * (4 - len(ends)), copied=False)
+        runtime.saved()
+        ahead[0] += 70.0
+        if ends.pop(0):
+            raise KeyboardInterrupt
+        (folder / "weights").write_text("trained")
+        return {}
+
+    monkeypatch.setattr(module.time, "monotonic", lambda: clock() + ahead[0])
+    monkeypatch.setitem(Workshop.MAKERS, "encoder", train)
+    for name in ("one", "two"):
+        storage = at(root, tmp_path / name) if kind == "bucket" else Storage(root)
+        with pytest.raises(KeyboardInterrupt):
+            Workshop(plan, storage, Runtime()).ensure(key)
+    bench = Workshop(plan, Storage(root), Runtime())
+    bench.ensure(key)
+    assert 3070 <= bench.store.manifest("encoder", key).seconds < 3140
+    assert Times(plan, bench.storage).by_key()[key] == bench.store.manifest("encoder", key).seconds
+
+
+def test_a_damaged_note_of_the_time_costs_the_time_alone(machines) -> None:
+    (own, *_) = machines
+    step(own, 200)
+    (own.folder / "worked").write_text('{"seconds": 7')
+    with pytest.warns(UserWarning, match="worked has no checksum: the time .* is unknown"):
+        own.restore()
+    assert own.seconds == 0.0
+    assert steps(own) == {"step-200", ".tmp-step"}
 
 
 SETTINGS = TrainSettings(learning_rate=0.05, batch_size=4, steps=120)

@@ -6,6 +6,9 @@ silent for so long that another took over, and does not know it yet, overwrites 
 removed by a process that is further, and the furthest one is gone on from. One that was there when
 a process began, and is still further when it copies for the first time, was of no use to it (of
 another version of the training, or damaged): it is removed too.
+
+Beside the checkpoints stands how long the processes up to there worked, so that a training which
+was killed is said to have taken what it took: a budget and a page of results count it.
 """
 
 from __future__ import annotations
@@ -21,17 +24,23 @@ from pathlib import Path
 from raxalign.errors import StorageError
 from raxalign.store.alive import discard, temporary_name
 from raxalign.store.artifacts import Inside, Sha256
+from raxalign.store.disk import PosixFiles
 from raxalign.store.key import file_digest
 from raxalign.store.sealed import recorded, seal, unseal
 from raxalign.store.storage import Storage
 from raxalign.train.checkpoint import kept_steps
 
-_INDEX = "index.json"
+_INDEX, _WORKED = "index.json", "worked"
 
 
 @recorded
 class _Index:
     files: Mapping[Inside, Sha256]
+
+
+@recorded
+class _Worked:
+    seconds: float
 
 
 class Mirror:
@@ -119,7 +128,9 @@ SHARE = 0.1
 
 
 class Checkpoints:
-    """The checkpoints of one stage. Who uses them holds the lock of the stage."""
+    """The checkpoints of one stage. Who uses them holds the lock of the stage. `seconds` is how long
+    processes before this one worked on it, each until its last checkpoint.
+    """
 
     def __init__(self, storage: Storage, key: str) -> None:
         self.folder = storage.local / "checkpoints" / key
@@ -129,9 +140,24 @@ class Checkpoints:
         )
         self._next, self._before = 0.0, set[str]()
         self._alone = False
+        self.seconds, self._begun = 0.0, time.monotonic()
 
     def restore(self) -> None:
         """Fetch the furthest copy, unless this machine's own folder is as far, or further."""
+        self._fetch()
+        self.seconds, self._begun = self._worked(), time.monotonic()
+
+    def _worked(self) -> float:
+        try:
+            return unseal((self.folder / _WORKED).read_bytes(), _Worked).seconds
+        except FileNotFoundError:
+            return 0.0
+        except ValueError as error:
+            told = f"{self.folder / _WORKED} {error}: the time until the last checkpoint is unknown"
+            warnings.warn(told, stacklevel=3)
+            return 0.0
+
+    def _fetch(self) -> None:
         here, copies = kept_steps(self.folder), self._copies()
         self._before, self._alone = {place for _, place, _ in copies}, False
         for steps, _, copy in reversed(copies):
@@ -142,11 +168,13 @@ class Checkpoints:
             warnings.warn(f"{copy.place}: damaged checkpoints are passed over", stacklevel=2)
 
     def saved(self) -> None:
-        """Copy what is there to the storage, after a checkpoint was written. Where the copies of
-        large checkpoints would take more than `SHARE` of the time, some are left out. A copy that
-        fails is a warning: the training goes on.
+        """Note the time, and copy what is there to the storage, after a checkpoint was written.
+        Where the copies of large checkpoints would take more than `SHARE` of the time, some are
+        left out. A copy that fails is a warning: the training goes on.
         """
         start = time.monotonic()
+        worked = seal({"seconds": self.seconds + start - self._begun})
+        PosixFiles(str(self.folder)).write(_WORKED, worked)
         if self._own is None or start < self._next:
             return
         paths = {path.relative_to(self.folder): path for path in sorted(self.folder.rglob("*"))}

@@ -272,7 +272,7 @@ class Workshop:
 
         with self._turn_to_make(stage) as held:
             folder: Path = (
-                self.store.make(stage.kind, key, build)
+                self.store.make(stage.kind, key, build, self.checkpoints(key).seconds)
                 if self.runtime.world_size == 1
                 else self._ensure_together(stage, build)
             )
@@ -332,7 +332,7 @@ class Workshop:
         )
         if not present:
             if self.runtime.rank == 0:
-                self.store.make(stage.kind, stage.key, build)
+                self.store.make(stage.kind, stage.key, build, self.checkpoints(stage.key).seconds)
             elif stage.fitted:
                 with tempfile.TemporaryDirectory(prefix="raxalign-") as discarded:
                     build(Path(discarded))

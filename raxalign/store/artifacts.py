@@ -303,9 +303,12 @@ class ArtifactStore:
             return False
         return True
 
-    def make(self, kind: str, key: str, build: Callable[[Path], Mapping[str, Json]]) -> Path:
+    def make(
+        self, kind: str, key: str, build: Callable[[Path], Mapping[str, Json]], worked: float = 0.0
+    ) -> Path:
         """Return the folder of an artifact: the existing one if it is whole, else what
-        `build(folder)` writes; the result of `build` becomes the notes.
+        `build(folder)` writes; the result of `build` becomes the notes. `worked` are the seconds
+        that others worked on it before, from whose checkpoints `build` goes on.
 
         Nothing is visible before everything is written and synced. Of two processes that make the
         same key both get the first one's. What `build` raises passes through and leaves nothing
@@ -325,7 +328,8 @@ class ArtifactStore:
             notes = build(staged)
             with StorageError.at(self.folder(kind, key), "write"):
                 as_umask_says(staged)
-                manifest = Manifest.describe(staged, kind, key, notes, time.monotonic() - start)
+                took = worked + time.monotonic() - start
+                manifest = Manifest.describe(staged, kind, key, notes, took)
                 data = manifest.to_bytes()
                 (staged / MANIFEST).write_bytes(data)
             _verified.trust(staged)
@@ -333,7 +337,7 @@ class ArtifactStore:
 
         made = self._storage.publish(_path(kind, key), fill)
         if made is None:  # somebody was first: theirs, unless it is damaged
-            return self.make(kind, key, build)
+            return self.make(kind, key, build, worked)
         # not `open`: who repairs the same damage at the same time may have taken the marker away
         # again, and this is whole
         return self._fetch(Manifest.from_bytes(made.data, kind, key), made.data)[0]
