@@ -61,15 +61,15 @@ class LanguageSample:
         f"fewer than {FEWEST} languages show too little of how languages differ"
     )
 
-    @property
-    def detectable(self) -> float | None:
-        """The smallest true difference that four of five such tests find; None where languages and
-        runs say too little of the standard error.
+    def detectable(self, among: int = 1) -> float | None:
+        """Return the smallest true difference that four of five such tests find, by themselves or
+        `among` others (`Design.of`); None where languages and runs say too little of the standard
+        error.
         """
         if self.high is None or self.freedom is None or self.freedom < self.FEWEST - 1:
             return None
         critical = float(special.stdtrit(self.freedom, 1 - LEVEL / 2))
-        return smallest_of_student((self.high - self.difference) / critical, self.freedom)
+        return smallest_of_student((self.high - self.difference) / critical, self.freedom, among)
 
     def noise(self) -> Noise | None:
         """Return the variance of the difference, taken for the true one; None without a test."""
@@ -261,8 +261,11 @@ class Design:
         return high
 
     @classmethod
-    def of(cls, spread: Spread) -> Design:
-        """Return what a comparison may find whose true variances are those of a spread."""
+    def of(cls, spread: Spread, among: int = 1) -> Design:
+        """Return what a comparison may find whose true variances are those of a spread. `among` is
+        how many Holm's correction is over: where none of the others is significant, it is tested
+        at the level over their number.
+        """
         places, shares = np.polynomial.legendre.leggauss(_NODES[len(spread.trained) > 1])
         places, shares = (places + 1) / 2, shares / 2
         choices = []
@@ -274,43 +277,46 @@ class Design:
         halves, weights = [], []
         for chosen in itertools.product(*choices):
             noise = replace(spread, trained=tuple(side for _, side in chosen)).noise()
-            halves.append(0.0 if noise.absent else noise.half(_NEAR))
+            halves.append(0.0 if noise.absent else noise.half(_NEAR, LEVEL / among))
             weights.append(math.prod(share for share, _ in chosen))
         added = sum(max(side.between - side.within, 0.0) for side in spread.trained)
         return cls(np.array(halves), np.array(weights), math.sqrt(spread.examples + added))
 
     @classmethod
-    def estimated(cls, spread: Spread, runs: Sequence[int] = ()) -> Design:
-        """Return what a comparison with so many runs (by default those of the spread) may find,
-        where the variances are estimates from the runs of the spread.
+    def estimated(cls, spread: Spread, runs: Sequence[int] = (), among: int = 1) -> Design:
+        """Return what a comparison with so many runs (by default those of the spread) may find, by
+        itself or `among` others, where the variances are estimates from the runs of the spread.
         """
         planned = spread.at(runs) if runs else spread
-        found, pairs = cls.of(planned), zip(spread.trained, planned.trained, strict=True)
+        found, pairs = cls.of(planned, among), zip(spread.trained, planned.trained, strict=True)
         square = sum(later.between**2 / (own.runs - 1) for own, later in pairs)
         if square <= 0:
             return found
         return replace(found, scales=_ratios(found.error**4 / square))
 
     @classmethod
-    def detectable(cls, spread: Spread) -> float | None:
-        """Return the smallest difference that the share `POWER` of comparisons finds, from what the
-        runs of one show; None where a side has fewer than `FEWEST`.
+    def detectable(cls, spread: Spread, among: int = 1) -> float | None:
+        """Return the smallest difference that the share `POWER` of comparisons finds, by itself or
+        `among` others, from what the runs of one show; None where a side has fewer than `FEWEST`.
         """
         few = any(side.runs < cls.FEWEST for side in spread.trained)
-        return None if few else cls.estimated(spread).smallest()
+        return None if few else cls.estimated(spread, among=among).smallest()
 
     @classmethod
-    def runs_for(cls, spread: Spread, effect: float, *, measured: bool = False) -> int | None:
-        """Return the smallest number of runs of each trained side that finds a difference; None
-        where `MOST_RUNS` do not: the examples are too few. The spread is known, or `measured` by
-        its runs.
+    def runs_for(
+        cls, spread: Spread, effect: float, among: int = 1, *, measured: bool = False
+    ) -> int | None:
+        """Return the smallest number of runs of each trained side that finds a difference, by
+        itself or `among` others; None where `MOST_RUNS` do not: the examples are too few. The
+        spread is known, or `measured` by its runs.
 
         A spread without runs that are chance gives 1 or None.
         """
 
         def enough(count: int) -> bool:
             runs = [count] * len(spread.trained)
-            found = cls.estimated(spread, runs) if measured else cls.of(spread.at(runs))
+            known = cls.estimated(spread, runs, among) if measured else None
+            found = known or cls.of(spread.at(runs), among)
             return found.power(effect) >= POWER
 
         if not spread.trained:
@@ -326,12 +332,13 @@ class Design:
         return many
 
 
-def smallest_of_student(error: float, freedom: float) -> float:
-    """Return the smallest difference that the share `POWER` of Student's tests finds, from an
-    estimate of its standard error with so many degrees of freedom.
+def smallest_of_student(error: float, freedom: float, among: int = 1) -> float:
+    """Return the smallest difference that the share `POWER` of Student's tests finds, by themselves
+    or `among` others, from an estimate of its standard error with so many degrees of freedom.
     """
     ratios = _ratios(freedom)
-    halves = error * float(special.stdtrit(freedom, 1 - LEVEL / 2)) * np.array(ratios)
+    critical = float(special.stdtrit(freedom, 1 - LEVEL / among / 2))
+    halves = error * critical * np.array(ratios)
     weights = np.full(len(ratios), 1 / len(ratios))
     return Design(halves, weights, error, ratios).smallest()
 

@@ -248,7 +248,9 @@ class _Answer:
             return f"{unit.show(abs(test.difference))}{points}{average} ({interval})"
         plain = "not significant" if tally.better or tally.worse else ""
         said = {"no difference": found.says, "cannot tell": plain}
-        said["not after correction"] = "not significant after correction"
+        tested = sum(f.tested for f in self.results.compared if f.table == tally.table)
+        after = f"not significant after Holm's correction over {tested:,} comparisons"
+        said["not after correction"] = after
         note = said.get(found.verdict or "", "significant")
         return f"{unit.show_difference(test.difference)}{points} ({interval}{note and f', {note}'})"
 

@@ -128,7 +128,7 @@ SHARE = 0.1
 
 
 class Checkpoints:
-    """The checkpoints of one stage. Who uses them holds the lock of the stage. `seconds` is how long
+    """The checkpoints of one stage. Who uses them holds its lock. `seconds` is how long the
     processes before this one worked on it, each until its last checkpoint.
     """
 

@@ -46,6 +46,7 @@ class ClaimTest:
     chance: float | None = None  # what guessing gets; None where the metric has no lowest value
     margin: float | None = None  # the smallest difference that matters, as the metric is stored
     verdict: Verdict = "cannot tell"
+    among: int = 1  # the tests of claims that are corrected together
 
     @property
     def reach(self) -> float | None:
@@ -126,10 +127,13 @@ class JudgedClaim:
         cells = Cell.grouped(rows(plan, ledger), plan.pivot, plan.measured)
         tests = [list(_tests(claim, cells, plan, ledger)) for claim in claims]
         every = [test for several in tests for test in several]
-        adjusted = iter(holm([t.entry.at_look(t.p) for t in every if t.p is not None]))
+        looked = [t.entry.at_look(t.p) for t in every if t.p is not None]
+        adjusted, count = iter(holm(looked)), len(looked)
         lock, found = Lock.load(opened.grid.path).entries, []
         for claim, several in zip(claims, tests, strict=True):
-            known = [replace(t, p=next(adjusted)) if t.p is not None else t for t in several]
+            known = [
+                replace(t, p=next(adjusted), among=count) if t.p is not None else t for t in several
+            ]
             own = tuple(_judged(claim, test, equivalence, relative=relative) for test in known)
             written = lock.get(_name(claim), UNLOCKED).partition(";")[0]
             found.append(cls(claim, _over(own), own, written, equivalence, relative))
@@ -450,8 +454,9 @@ def _claim_test(test: ClaimTest, found: JudgedClaim) -> str:
     ends = f"{unit.show_difference(test.low)} to {unit.show_difference(test.high)}"
     p = "" if test.p is None else f", p {test.p:.4f}" if test.p >= 0.0001 else ", p <0.0001"
     seen, sample = "", entry.over_languages
-    smallest = sample.detectable if found.claim.over_languages and sample else entry.detectable
-    if found.verdict == "cannot tell" and smallest:
-        seen = f"; {MINIMUM}: {unit.show(smallest)}"
+    if found.verdict == "cannot tell":
+        of = sample.detectable if found.claim.over_languages and sample else entry.detectable_among
+        smallest, others = of(test.among), f" among {test.among} tests" if test.among > 1 else ""
+        seen = f"; {MINIMUM}{others}: {unit.show(smallest)}" if smallest else ""
     told = f"{unit.show_difference(entry.difference)}, 95 % CI: {ends}{p}{seen}"
     return f"{several}{levels}: {told}"

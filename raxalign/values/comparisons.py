@@ -115,8 +115,14 @@ class Compared:
         comparisons call real, from the spread of this one; None where nothing is tested, and where
         fewer than five runs of a side say too little of it.
         """
+        return self.detectable_among(1)
+
+    def detectable_among(self, count: int) -> float | None:
+        """Return the minimum detectable effect of one of so many comparisons that Holm's correction
+        is over, where none of the others is significant.
+        """
         spread = self.comparison.spread if self.comparison is not None and self.tested else None
-        return Design.detectable(spread) if spread is not None else None
+        return Design.detectable(spread, count) if spread is not None else None
 
     def at_look(self, p: float) -> float:
         """Return a p-value of this comparison, corrected for the earlier looks at it."""

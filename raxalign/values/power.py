@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -55,8 +55,10 @@ class PlannedComparison:
         return self.source.startswith(MEASURED)
 
     def more_runs_for(self, effect: float) -> int | None:
-        """Return how many more runs find an effect; None where no number does."""
-        needed = Design.runs_for(self.spread, effect, measured=self.measured)
+        """Return how many more runs find an effect among the other comparisons of its table; None
+        where no number does.
+        """
+        needed = Design.runs_for(self.spread, effect, self.sides.among, measured=self.measured)
         return None if needed is None else max(0, needed - max(self.sides.runs, default=needed))
 
 
@@ -90,7 +92,8 @@ def _claim_power_lines(opened: Opened, given: Assumed) -> Iterator[str]:
         for test in found.tests:
             sample = test.entry.over_languages
             if found.claim.over_languages:
-                smallest += [sample.detectable] if sample and sample.detectable is not None else []
+                least = sample.detectable(test.among) if sample else None
+                smallest += [] if least is None else [least]
                 continue
             spread = test.entry.comparison.spread if test.entry.comparison else None
             if spread is None:
@@ -101,11 +104,17 @@ def _claim_power_lines(opened: Opened, given: Assumed) -> Iterator[str]:
             counts = [max(seeds, 2)] * len(spread.trained)
             known = filled(spread, given)
             measured = known == spread
-            design = Design.estimated(spread, counts) if measured else Design.of(known.at(counts))
+            design = (
+                Design.estimated(spread, counts, test.among)
+                if measured
+                else Design.of(known.at(counts), test.among)
+            )
             smallest.append(design.smallest())
         scale = found.tests[0].entry.measured.scale if found.tests else 1
+        among = max((test.among for test in found.tests), default=1)
+        others = f" among the {among} tests of claims" if among > 1 else ""
         told = f"a first run will show the {MINIMUM}"
-        told = f"{MINIMUM}: {scale * max(smallest):.2g}" if smallest else told
+        told = f"{MINIMUM}{others}: {scale * max(smallest):.2g}" if smallest else told
         yield f"claim: {found.claim.text} ({told}; {found.written})"
 
 
@@ -186,10 +195,13 @@ def power_lines(
         line = f"  {sides.task} ({sides.metric}), {sides.name}: {seen(points)}{sides.with_what}"
         line += f" ({one.source})"
         yield (
-            line if effect is None else f"{line}; a difference of {effect:g} {_takes(one, effect)}"
+            line
+            if effect is None
+            else f"{line}; a difference of {effect:g}{sides.of_several} {_takes(one, effect)}"
         )
     if effect is None:
         yield from left_out(len(found))
+    yield from _correction_lines([one.sides for one in found])
     if not all(one.measured for one in found):
         yield (
             f"assumed where fewer than {Design.FEWEST} runs were measured: runs differ by"
@@ -239,6 +251,22 @@ _LESS: Mapping[int, Mapping[int, tuple[float, ...]]] = {
 five comparisons find with 2, 3, 4, ... runs of each under `_ASSUMPTIONS`, as
 `analysis.power.Assumed` has it.
 """
+_HARDER: Mapping[int, tuple[float, ...]] = {
+    0: (1.3, 1.54, 1.75),
+    2: (9.7, 97, 970),
+    3: (2.5, 7.7, 24),
+    4: (1.6, 2.9, 6.2),
+    5: (1.39, 2.0, 3.2),
+    6: (1.35, 1.7, 2.3),
+    7: (1.32, 1.6, 2.0),
+    8: (1.32, 1.58, 1.85),
+    9: (1.31, 1.57, 1.8),
+    10: (1.31, 1.56, 1.8),
+}
+"""By the number of runs of a trained side (0: nothing is trained): what the smallest difference is
+multiplied by where the correction is over 10, 100 and 1,000 comparisons, under `_ASSUMPTIONS` and
+with 1,000 examples. With 100 to 10,000 it is up to a quarter less or half as much again.
+"""
 MOST_LINES = 12
 
 
@@ -255,6 +283,24 @@ class PlannedSides:
     runs: tuple[int, ...]  # the number of runs of those sides
     name: str
     examples: int | None = None  # of the test, where the plan knows how many
+    compared: int = 1  # languages and means in which the cell is compared
+    among: int = 1  # the comparisons of the whole table, which Holm's correction is over, at most
+
+    @property
+    def of_several(self) -> str:
+        """How many comparisons this is one of, in words."""
+        return f" among {self.among:,} comparisons" if self.among > 1 else ""
+
+    @property
+    def harder(self) -> float:
+        """By how much about the smallest difference grows by Holm's correction, where none of the
+        other comparisons is significant.
+        """
+        factors = (1.0, *_HARDER[min(max(self.runs, default=0), max(_HARDER))])
+        place = math.log10(self.among)
+        first = min(int(place), len(factors) - 2)
+        few, many = factors[first : first + 2]
+        return float(few * (many / few) ** (place - first))
 
     @property
     def with_what(self) -> str:
@@ -298,7 +344,7 @@ def planned_sides(plan: Plan) -> Iterator[PlannedSides]:
         for group in groups.values()
         if group[0].kind in known and known[group[0].kind].is_baseline
     }
-    reader = Predictions(plan, None)
+    found, reader = list[PlannedSides](), Predictions(plan, None)
     for group in groups.values():
         base = bases.get(_place(group[0]))
         if base is None or base is group:
@@ -308,7 +354,11 @@ def planned_sides(plan: Plan) -> Iterator[PlannedSides]:
             if task not in base[0].evaluations or metric is None:
                 continue
             if plan.measured(task, metric).unit == "share":
-                yield _sides(plan, reader, (group, base), task, metric)
+                found.append(_sides(plan, reader, (group, base), task, metric))
+    among = Counter[str]()
+    for sides in found:
+        among[sides.task] += sides.compared
+    yield from (replace(sides, among=among[sides.task]) for sides in found)
 
 
 def _place(trial: Trial) -> tuple[str, object]:
@@ -328,8 +378,14 @@ def _sides(
     cell = Cell(first.method, first.params, first.encoder, first.sentences, (first.key,), {})
     name = plan.cell_name(cell)
     name += f" with {first.sentences:,} pairs" if first.sentences else ""
+    asked = [plan.stages[t.evaluations[task]] for t in group if task in t.evaluations]
+    unseen = {lang for stage in asked for lang in stage.unseen}
+    aligned = {lang for stage in asked for lang in stage.languages} - unseen
+    several = len(aligned) > 1
+    means = several + (several and plan.home_of(task) in aligned) + bool(unseen)
+    compared = len(aligned) + len(unseen) + means
     examples = _examples_of(plan, first.evaluations[task])
-    return PlannedSides(task, metric, tuple(group), chance, counts, name, examples)
+    return PlannedSides(task, metric, tuple(group), chance, counts, name, examples, compared)
 
 
 def _examples_of(plan: Plan, evaluation: str) -> int | None:
@@ -364,10 +420,29 @@ def _assumed_lines(plan: Plan) -> Iterator[str]:
         yield f"  {one.task} ({one.metric}), {one.name}: {seen(one.assumed)}{one.with_what}"
     yield from left_out(len(found))
     if found:
+        yield from _correction_lines(found)
         yield _ASSUMPTIONS
 
 
-SEEN = "minimum detectable effect (80 % power) of each mean, in points:"
+def _correction_lines(found: Sequence[PlannedSides]) -> Iterator[str]:
+    """Yield for each task what Holm's correction makes of the smallest differences."""
+    tasks = {sides.task: sides.among for sides in found if sides.tested}
+    for task, among in tasks.items():
+        if among == 1:
+            continue
+        of_task = (sides for sides in found if sides.task == task and sides.tested)
+        by_runs = {max(sides.runs, default=0): sides.harder for sides in of_task}
+        told = [
+            f"{factor:.2g} times with {f'{runs} runs' if runs else 'nothing trained'}"
+            for runs, factor in sorted(by_runs.items())
+        ]
+        yield (
+            f"  {task}: if no other is significant, Holm's correction over {among:,} comparisons"
+            f" makes it about {', '.join(told)}"
+        )
+
+
+SEEN = "minimum detectable effect (80 % power) of each mean by itself, in points:"
 
 
 def seen(smallest: float | None) -> str:

@@ -23,6 +23,24 @@ def test_without_runs_as_chance_power_is_that_of_a_t_test():
     assert Design.of(spread).power(0) == pytest.approx(0.05, abs=1e-3), "false alarms"
 
 
+def test_one_of_several_comparisons_is_tested_at_the_level_over_their_number():
+    """With three runs of a side that varies between runs, and without any."""
+    alone = Spread(0.01**2, clusters=2000)
+    among = stats.t.ppf(1 - 0.05 / 400 / 2, 1999) + stats.norm.ppf(0.8)
+    assert Design.of(alone, 400).smallest() == pytest.approx(0.01 * among, rel=1e-4)
+    assert Design.of(alone, 400).power(0) == pytest.approx(0.05 / 400, rel=0.05)
+    trained = Spread(1e-12, 2000, (TrainedSide(3, 0.01**2, 0.0),))
+    rng = np.random.default_rng(0)
+    runs = rng.normal(scale=0.01 * 3**0.5, size=(200_000, 3)).astype(np.float64)
+    error = runs.std(1, ddof=1) / 3**0.5
+    for count in (1, 10):
+        smallest = Design.of(trained, count).smallest()
+        critical = stats.t.ppf(1 - 0.05 / count / 2, 2)
+        found = (abs(runs.mean(1) + smallest) > critical * error).mean()
+        assert found == pytest.approx(0.8, abs=0.01)
+    assert Design.runs_for(trained, 0.03, 100) > Design.runs_for(trained, 0.03)
+
+
 def test_nothing_varies_and_any_difference_is_found():
     assert Design.of(Spread(0.0, clusters=100)).smallest() == pytest.approx(0, abs=1e-9)
 

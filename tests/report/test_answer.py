@@ -76,7 +76,8 @@ MIXED |= {"fr": (0.0, "cannot tell"), "avg": (0.015, "cannot tell")}
         (all_of(0.01, "cannot tell"), f"{NO_DIFFERENCE}+1.0 points (95 % CI −1.0 to 3.0)."),
         (  # a mean that is significant by itself alone is not called significant
             {**all_of(0.01, "cannot tell"), "avg": (0.03, "not after correction")},
-            f"{NO_DIFFERENCE}+3.0 points (95 % CI 1.0–5.0, not significant after correction).",
+            f"{NO_DIFFERENCE}+3.0 points (95 % CI 1.0–5.0, not significant after Holm's correction"
+            " over 5 comparisons).",
         ),
         (
             MIXED,

@@ -1,10 +1,15 @@
 """What a plan can see: measured where two runs are there, else assumed, and what more seeds do."""
 
+import itertools
+from dataclasses import replace
+
 import pytest
 
+from raxalign.analysis.cells import Cell
 from raxalign.analysis.power import Assumed, Design
 from raxalign.grid.load import open_grid
 from raxalign.store.storage import Storage
+from raxalign.values.comparisons import comparisons
 from raxalign.values.power import (
     ASSUMED,
     ASSUMED_RUNS,
@@ -16,6 +21,7 @@ from raxalign.values.power import (
     power_lines,
     power_text,
 )
+from raxalign.values.results import rows
 from tests.grids import small_plan, write_grid
 from tests.ledgers import made_up
 
@@ -110,10 +116,14 @@ def test_one_run_shows_the_examples_and_none_shows_nothing(tmp_path):
 
 def test_a_difference_is_found_takes_more_seeds_or_is_beyond_them(two_runs):
     found = planned_comparisons(two_runs.plan, two_runs.storage, GIVEN)
-    (large,) = {line.split("; ")[1] for line in power_lines(found, GIVEN, 1e6) if "; a" in line}
-    assert large == "a difference of 1e+06 is found"
-    (small,) = {line.split("; ")[1] for line in power_lines(found, GIVEN, 0.01) if "; a" in line}
-    assert small == "a difference of 0.01 is detected by no number of runs"
+
+    def told(effect):
+        return {line.split("; ")[1] for line in power_lines(found, GIVEN, effect) if "; a" in line}
+
+    tables = [f"among {count} comparisons" for count in (6, 10)]
+    assert told(1e6) == {f"a difference of 1e+06 {table} is found" for table in tables}
+    never = "is detected by no number of runs"
+    assert told(0.01) == {f"a difference of 0.01 {table} {never}" for table in tables}
 
 
 @pytest.mark.parametrize("sides", [0, 1, 2])
@@ -127,16 +137,64 @@ def test_what_is_assumed_before_a_first_run_is_what_the_closed_form_gives(sides)
     assert one.assumed is None, "a single run is not tested"
 
 
+def test_a_plan_counts_the_comparisons_that_its_tables_will_have(two_runs):
+    """For two methods: two languages and their mean, and at a task that is trained the pivot and
+    the mean without it.
+    """
+    cells = Cell.grouped(rows(two_runs.plan, two_runs.storage.ledger), "en", two_runs.plan.measured)
+    found = comparisons(cells, two_runs.plan, two_runs.storage.ledger.without_looks())
+    for sides in planned_sides(two_runs.plan):
+        tested = [e for e in found if e.name[0] == sides.task and e.name[2] == sides.metric]
+        count = {"retrieval": 6, "xnli": 10}[sides.task]
+        assert sides.among == sum(entry.tested for entry in tested) == count
+
+
+@pytest.mark.parametrize("sides", [0, 1, 2])
+def test_what_the_correction_makes_of_a_smallest_difference_is_near_the_closed_form(sides):
+    sds = ((0.0,), (0.5, 0.0), (0.5, 0.5))[sides]
+    for runs, among in itertools.product(range(2, 12) if sides else [2], (1, 6, 48, 432, 1500)):
+        planned = PlannedSides(
+            "pos", "accuracy", (), (True,) * sides, (runs,) * sides, "", None, 1, among
+        )
+        for examples in (100, 1_000, 10_000):
+            spread = Assumed(examples=(examples,), run_sd=sds).spread(runs)
+            exact = Design.of(spread, among).smallest() / Design.of(spread).smallest()
+            assert 0.65 < planned.harder / exact < 1.35, (runs, among, examples)
+
+
+def test_a_plan_says_what_the_correction_costs_few_runs(tmp_path):
+    parts = {**GRID, "tasks": ("retrieval: {}",), "seeds": "[0, 1, 2]"}
+    opened = open_grid(write_grid(tmp_path, **parts), storage=str(tmp_path / "empty"))
+    *_, told, assumed = power_text(opened, opened.plan, None, 0.5).splitlines()
+    assert told == (
+        "  retrieval: if no other is significant, Holm's correction over 6 comparisons makes it"
+        " about 1.2 times with nothing trained, 2 times with 3 runs"
+    )
+    assert assumed.startswith("assumed: ")
+
+
+def test_the_seeds_that_a_difference_takes_are_those_that_the_corrected_test_needs(two_runs):
+    (one,) = [
+        one
+        for one in planned_comparisons(two_runs.plan, two_runs.storage, GIVEN)
+        if one.sides.task == "xnli" and one.sides.name.startswith("finetune")
+    ]
+    alone = replace(one, sides=replace(one.sides, among=1))
+    effect = next(step / 100 for step in range(1, 100) if alone.more_runs_for(step / 100) == 1)
+    assert (one.more_runs_for(effect) or 0) > 1
+
+
 def test_a_plan_says_what_it_can_see_until_all_has_run(two_runs, five_runs, tmp_path):
     assert power_text(two_runs, two_runs.plan, None, 0.5) == ""
     assert MEASURED in power_text(five_runs, five_runs.plan, None, 0.5)
     new = open_grid(five_runs.grid.path, storage=str(tmp_path / "empty"))
-    first, *lines, assumed = power_text(new, new.plan, None, 0.5).splitlines()
+    first, *lines, _, correction, assumed = power_text(new, new.plan, None, 0.5).splitlines()
     assert first == SEEN
     known = "3.5 with 5 and 5 runs and 600 examples"
     assert f"  xnli (accuracy), finetune with 100 pairs: {known}" in lines
     exact = Design.of(Assumed(examples=(600,)).spread(5)).smallest()
     assert 100 * exact == pytest.approx(3.5, abs=0.1), "with the plan's own number of examples"
+    assert "Holm's correction over 10 comparisons" in correction
     assert assumed.startswith("assumed: runs differ by 0.5 points")
     given = power_text(new, new.plan, None, 5.0)
     assert "runs differ by 5 points (--run-sd)" in given
