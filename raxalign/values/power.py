@@ -296,7 +296,7 @@ class PlannedSides:
         """By how much about the smallest difference grows by Holm's correction, where none of the
         other comparisons is significant.
         """
-        factors = (1.0, *_HARDER[min(max(self.runs, default=0), max(_HARDER))])
+        factors = (1.0, *_HARDER[min(*self.runs, max(_HARDER)) if self.runs else 0])
         place = math.log10(self.among)
         first = min(int(place), len(factors) - 2)
         few, many = factors[first : first + 2]
@@ -431,7 +431,7 @@ def _correction_lines(found: Sequence[PlannedSides]) -> Iterator[str]:
         if among == 1:
             continue
         of_task = (sides for sides in found if sides.task == task and sides.tested)
-        by_runs = {max(sides.runs, default=0): sides.harder for sides in of_task}
+        by_runs = {min(sides.runs, default=0): sides.harder for sides in of_task}
         told = [
             f"{factor:.2g} times with {f'{runs} runs' if runs else 'nothing trained'}"
             for runs, factor in sorted(by_runs.items())
