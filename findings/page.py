@@ -61,8 +61,8 @@ lock file next to each says when a claim was written down, and whether there wer
   margin, this reads *no difference above {MARGIN:g} %*; one that is significant and lies within
   it reads *(within the margin)*. Near 100 % the margin is nearly all that is left to win: read
   the interval. What is not significant otherwise reads *cannot tell*, with the minimum detectable
-  effect (MDE, 80 % power) from five runs on, or where nothing is random but the test examples:
-  not significant is not the same as no effect.
+  effect (MDE, 80 % power; after the correction) from five runs on, or where nothing is random but
+  the test examples: not significant is not the same as no effect.
 - **Tests.** Intervals count test examples and training runs as random. P-values of claims are
   corrected by Holm over the tests of all claims of their grid that there are, and before that for
   earlier looks (from the second look k on: times k (k + 1)). Methods with runs that are not all
@@ -71,8 +71,8 @@ lock file next to each says when a claim was written down, and whether there wer
   where nothing is random); *epochs* how often a training run read its sentences, where maps are
   fitted to them once; *look* how often the comparison has been tested.
 - **Machine time** is that of all stages and evaluations that the values were made from, by the
-  clock, so that other work on the machine lengthens it. Of a training run that was killed, it is
-  the time since it went on.
+  clock, so that other work on the machine lengthens it. A training run that was killed counts
+  from where it went on: the version that ran it did not keep the time before.
 """
 
 
@@ -239,23 +239,23 @@ def _means(name: str, ran: Ran) -> Iterator[str]:
     yield (
         "Percent; in brackets the difference to the encoder as it is and its 95 % confidence"
         " interval, in bold where it is significant after Holm's correction over the comparisons of"
-        " the task that are there, those of single languages included. A method that is trained has"
-        f" {len(grid_file(name)['seeds'])} runs, which say little of how much runs differ: its"
-        " difference has to be much larger than that of a map, which has no randomness, to be"
-        " significant among so many."
+        " the task that are there, those of single languages included. *Runs* are those of a method"
+        " that is trained. Two or three say little of how much runs differ, so that few of their"
+        " differences are significant among so many, large ones included; maps have no randomness."
     )
     yield ""
     columns = list(dict.fromkeys((each.task, each.lang) for each in ran.means))
     heads = (f"{task}, {_LANGS.get(lang, lang)}" for task, lang in columns)
-    yield f"| method | pairs | epochs | {' | '.join(heads)} |"
-    yield "|---|---|---|" + "---|" * len(columns)
+    yield f"| method | pairs | epochs | runs | {' | '.join(heads)} |"
+    yield "|---|---|---|---|" + "---|" * len(columns)
     base = {(each.task, each.lang): each.against for each in ran.means}
-    yield f"| none | | | {' | '.join(_number(base[column]) for column in columns)} |"
+    yield f"| none | | | | {' | '.join(_number(base[column]) for column in columns)} |"
     cells: dict[tuple[str, int | None], dict[tuple[str, str], Difference]] = {}
     for each in ran.means:
         cells.setdefault((each.first, each.sentences), {})[each.task, each.lang] = each
     for (first, sentences), row in cells.items():
         epochs = next((one.epochs for one in row.values() if one.epochs), None)
+        runs = max((one.runs[0] for one in row.values() if one.runs), default=1)
         shown = (
             _mean(row[column]) if column in row else f"{_number(base[column])} (unchanged)"
             for column in columns
@@ -263,6 +263,7 @@ def _means(name: str, ran: Ran) -> Iterator[str]:
         told = (
             "" if sentences is None else f"{sentences:,}",
             "" if epochs is None else f"{epochs:g}",
+            "" if runs == 1 else str(runs),
         )
         yield f"| {first} | {' | '.join(told)} | {' | '.join(shown)} |"
     yield ""

@@ -158,6 +158,7 @@ def _of_test(plan: Plan, test: ClaimTest) -> Difference:
         low=_scaled(test.low, scale),
         high=_scaled(test.high, scale),
         p=test.p,
+        detectable=_scaled(entry.detectable_among(test.among), scale),
         margin=_scaled(test.margin, scale),
         verdict=test.verdict,
     )

@@ -189,7 +189,7 @@ def test_a_training_that_was_killed_took_what_all_its_processes_worked(
         step(own, 100 * (4 - len(ends)), copied=False)
         runtime.saved()
         ahead[0] += 70.0
-        if ends.pop(0):
+        if ends and ends.pop(0):
             raise KeyboardInterrupt
         (folder / "weights").write_text("trained")
         return {}
@@ -204,6 +204,18 @@ def test_a_training_that_was_killed_took_what_all_its_processes_worked(
     bench.ensure(key)
     assert 3070 <= bench.store.manifest("encoder", key).seconds < 3140
     assert Times(plan, bench.storage).by_key()[key] == bench.store.manifest("encoder", key).seconds
+    bench.store.remove("encoder", key)
+    bench.ensure(key)
+    again = bench.store.manifest("encoder", key).seconds
+    assert 1070 <= again < 1140, "what is made again from the beginning takes its own time"
+
+
+def test_a_time_that_cannot_be_noted_costs_no_training(machines) -> None:
+    (own, *_) = machines
+    (own.folder / "worked").mkdir(parents=True)
+    with pytest.warns(UserWarning, match="the time of a training was not noted: .*worked"):
+        step(own, 200)
+    assert steps(own) == {"step-200", ".tmp-step"}
 
 
 def test_a_damaged_note_of_the_time_costs_the_time_alone(machines) -> None:

@@ -15,6 +15,7 @@ from raxalign.grid.load import Opened, open_grid
 from raxalign.report.answer import stored_answer
 from raxalign.report.tables import short_tables
 from raxalign.values.comparisons import LEFT, comparisons
+from raxalign.values.power import planned_sides
 from raxalign.values.results import DevMean, read_records, rows
 from raxalign.values.scoreboard import Scoreboard
 from tests.grids import TINY, write_grid
@@ -89,6 +90,10 @@ def test_unseen_languages_have_a_mean_and_a_test_of_their_own(unseen: Opened) ->
     found_by = [entry for entry in comparisons(every, plan, ledger) if entry.name == name]
     assert [entry.untested == LEFT for entry in found_by if entry.cell.method != "none"] == [True]
     assert not any(entry.baseline for entry in found_by), "by construction it is the baseline's"
+    names = {e.name for e in comparisons(every, plan, ledger) if e.baseline is not None}
+    (sides,) = planned_sides(plan)
+    planned = [name for name in names if name[2:] == (sides.metric, "test")]
+    assert sides.compared == len(planned) == 5, "de, es, en, and two means"
     assert "It leaves what was not aligned as it is (bg, fr)" in stored_answer(plan, ledger)
     ((_, table),) = short_tables(Scoreboard.of(rows(plan, ledger), plan))
     heads = ("en", "de", "es", "bg, unseen", "fr, unseen", "mean")

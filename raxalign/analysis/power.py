@@ -63,8 +63,8 @@ class LanguageSample:
 
     def detectable(self, among: int = 1) -> float | None:
         """Return the smallest true difference that four of five such tests find, by themselves or
-        `among` others (`Design.of`); None where languages and runs say too little of the standard
-        error.
+        as one of `among` (`Design.of`); None where languages and runs say too little of the
+        standard error.
         """
         if self.high is None or self.freedom is None or self.freedom < self.FEWEST - 1:
             return None
@@ -285,7 +285,7 @@ class Design:
     @classmethod
     def estimated(cls, spread: Spread, runs: Sequence[int] = (), among: int = 1) -> Design:
         """Return what a comparison with so many runs (by default those of the spread) may find, by
-        itself or `among` others, where the variances are estimates from the runs of the spread.
+        itself or as one of `among`, where the variances are estimates from the runs of the spread.
         """
         planned = spread.at(runs) if runs else spread
         found, pairs = cls.of(planned, among), zip(spread.trained, planned.trained, strict=True)
@@ -297,7 +297,8 @@ class Design:
     @classmethod
     def detectable(cls, spread: Spread, among: int = 1) -> float | None:
         """Return the smallest difference that the share `POWER` of comparisons finds, by itself or
-        `among` others, from what the runs of one show; None where a side has fewer than `FEWEST`.
+        as one of `among`, from what the runs of one show; None where a side has fewer than
+        `FEWEST`.
         """
         few = any(side.runs < cls.FEWEST for side in spread.trained)
         return None if few else cls.estimated(spread, among=among).smallest()
@@ -307,7 +308,7 @@ class Design:
         cls, spread: Spread, effect: float, among: int = 1, *, measured: bool = False
     ) -> int | None:
         """Return the smallest number of runs of each trained side that finds a difference, by
-        itself or `among` others; None where `MOST_RUNS` do not: the examples are too few. The
+        itself or as one of `among`; None where `MOST_RUNS` do not: the examples are too few. The
         spread is known, or `measured` by its runs.
 
         A spread without runs that are chance gives 1 or None.
@@ -334,7 +335,7 @@ class Design:
 
 def smallest_of_student(error: float, freedom: float, among: int = 1) -> float:
     """Return the smallest difference that the share `POWER` of Student's tests finds, by themselves
-    or `among` others, from an estimate of its standard error with so many degrees of freedom.
+    or as one of `among`, from an estimate of its standard error with so many degrees of freedom.
     """
     ratios = _ratios(freedom)
     critical = float(special.stdtrit(freedom, 1 - LEVEL / among / 2))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from raxalign.analysis.cells import MEANS, Cell
 from raxalign.grid.plan import Plan
 from raxalign.measured import spoken
+from raxalign.printing import counted
 from raxalign.store.ledger import EarlierLook, Ledger
 from raxalign.values.comparisons import LEFT, Compared, baseline_cells, comparisons, ordinal
 from raxalign.values.curves import SizeCurves
@@ -248,9 +249,7 @@ class _Answer:
             return f"{unit.show(abs(test.difference))}{points}{average} ({interval})"
         plain = "not significant" if tally.better or tally.worse else ""
         said = {"no difference": found.says, "cannot tell": plain}
-        tested = sum(f.tested for f in self.results.compared if f.table == tally.table)
-        after = f"not significant after Holm's correction over {tested:,} comparisons"
-        said["not after correction"] = after
+        said["not after correction"] = "not significant after correction"
         note = said.get(found.verdict or "", "significant")
         return f"{unit.show_difference(test.difference)}{points} ({interval}{note and f', {note}'})"
 
@@ -340,6 +339,9 @@ class _Answer:
         chance = name is not None and any(s is not None for s in system.by_seed.get(name, ()))
         equal = tally.whole is not None and tally.whole.verdict == "="
         notes = ["significance after Holm correction"] if not (tally.untested or equal) else []
+        if tally.whole is not None and tally.whole.verdict == "not after correction":
+            tested = sum(f.tested for f in self.results.compared if f.table == tally.table)
+            notes = [f"{notes[0]} over {counted(tested, 'comparison')}"]
         if how.endswith("itself"):
             notes.append("chosen on test itself, which is optimistic")
         elif how and chance:

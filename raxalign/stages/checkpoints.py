@@ -170,11 +170,14 @@ class Checkpoints:
     def saved(self) -> None:
         """Note the time, and copy what is there to the storage, after a checkpoint was written.
         Where the copies of large checkpoints would take more than `SHARE` of the time, some are
-        left out. A copy that fails is a warning: the training goes on.
+        left out. What of this fails is a warning: the training goes on.
         """
         start = time.monotonic()
         worked = seal({"seconds": self.seconds + start - self._begun})
-        PosixFiles(str(self.folder)).write(_WORKED, worked)
+        try:
+            PosixFiles(str(self.folder)).write(_WORKED, worked)
+        except StorageError as error:
+            warnings.warn(f"the time of a training was not noted: {error}", stacklevel=2)
         if self._own is None or start < self._next:
             return
         paths = {path.relative_to(self.folder): path for path in sorted(self.folder.rglob("*"))}

@@ -277,7 +277,7 @@ class Workshop:
                 else self._ensure_together(stage, build)
             )
             if made and self.runtime.rank == 0 and stage.fitted and _keeps(held):
-                self.checkpoints(key).remove()
+                self._checkpoints.pop(key).remove()  # if it is made again, its time begins anew
         if made and self.runtime.rank == 0:
             self.announce(stage, time.monotonic() - start)
         return folder

@@ -55,8 +55,8 @@ class PlannedComparison:
         return self.source.startswith(MEASURED)
 
     def more_runs_for(self, effect: float) -> int | None:
-        """Return how many more runs find an effect among the other comparisons of its table; None
-        where no number does.
+        """Return how many more runs find an effect, where no other comparison of the table is
+        significant; None where no number does. The correction for a further look is not in it.
         """
         needed = Design.runs_for(self.spread, effect, self.sides.among, measured=self.measured)
         return None if needed is None else max(0, needed - max(self.sides.runs, default=needed))
@@ -68,12 +68,19 @@ def _smallest(spread: Spread, runs: tuple[int, ...]) -> float:
 
 
 def planned_comparisons(
-    plan: Plan, storage: Storage, given: Assumed, *, timed: bool = True
+    plan: Plan,
+    storage: Storage,
+    given: Assumed,
+    *,
+    whole: Plan | None = None,
+    timed: bool = True,
 ) -> list[PlannedComparison]:
-    """Return the comparisons of a plan; their seconds are 0 where they are not `timed`."""
+    """Return the comparisons of a plan, in the tables of the `whole` one; their seconds are 0 where
+    they are not `timed`.
+    """
     measured = _measured(plan, storage)
     found = []
-    for sides in planned_sides(plan):
+    for sides in planned_sides(plan, whole):
         spread, source = _spread(plan, sides, given, measured)
         runs = tuple(max(2, count) for count in sides.runs)
         spread = spread if source.startswith(MEASURED) else spread.at(runs)
@@ -86,13 +93,18 @@ def _claim_power_lines(opened: Opened, given: Assumed) -> Iterator[str]:
     """Yield for each claim of a grid the smallest difference that its comparison can see with the
     planned runs, from what the storage has measured; over languages, with the runs that are there.
     """
-    plan = opened.plan
+    plan, claims = opened.plan, opened.grid.claims
+    among = sum(
+        len({(t.encoder, t.sentences) for t in plan.trials if t.method == claim.first.split()[0]})
+        for claim in (claims if opened.grid.stop is None else ())
+    )
+    among = max(among, 1)
     for found in JudgedClaim.all_in(opened, shown=False):
         smallest = []
         for test in found.tests:
             sample = test.entry.over_languages
             if found.claim.over_languages:
-                least = sample.detectable(test.among) if sample else None
+                least = sample.detectable(among) if sample else None
                 smallest += [] if least is None else [least]
                 continue
             spread = test.entry.comparison.spread if test.entry.comparison else None
@@ -105,13 +117,12 @@ def _claim_power_lines(opened: Opened, given: Assumed) -> Iterator[str]:
             known = filled(spread, given)
             measured = known == spread
             design = (
-                Design.estimated(spread, counts, test.among)
+                Design.estimated(spread, counts, among)
                 if measured
-                else Design.of(known.at(counts), test.among)
+                else Design.of(known.at(counts), among)
             )
             smallest.append(design.smallest())
         scale = found.tests[0].entry.measured.scale if found.tests else 1
-        among = max((test.among for test in found.tests), default=1)
         others = f" among the {among} tests of claims" if among > 1 else ""
         told = f"a first run will show the {MINIMUM}"
         told = f"{MINIMUM}{others}: {scale * max(smallest):.2g}" if smallest else told
@@ -284,7 +295,7 @@ class PlannedSides:
     name: str
     examples: int | None = None  # of the test, where the plan knows how many
     compared: int = 1  # languages and means in which the cell is compared
-    among: int = 1  # the comparisons of the whole table, which Holm's correction is over, at most
+    among: int = 1  # the comparisons of the table, which Holm's correction is over, at most
 
     @property
     def of_several(self) -> str:
@@ -331,20 +342,29 @@ class PlannedSides:
         return float(large * (wanted / few) ** (math.log(small / large) / math.log(many / few)))
 
 
-def planned_sides(plan: Plan) -> Iterator[PlannedSides]:
+def planned_sides(plan: Plan, whole: Plan | None = None) -> Iterator[PlannedSides]:
     """Yield the comparisons of a plan, of the main metric of each task where it is a share, with
-    the method that leaves the encoder as it is.
+    the method that leaves the encoder as it is. Tables are those of the `whole` plan, of which it
+    may be a part.
     """
+    found, among = list(_planned_sides(plan)), Counter[str]()
+    for sides in found if whole is None or whole is plan else _planned_sides(whole):
+        among[sides.task] += sides.compared * sides.tested
+    yield from (replace(sides, among=max(among[sides.task], 1)) for sides in found)
+
+
+def _planned_sides(plan: Plan) -> Iterator[PlannedSides]:
     groups: dict[str, list[Trial]] = defaultdict(list)
     for trial in plan.trials:
-        groups[trial.cell].append(trial)
+        if trial.searched is None or trial.searched.confirmed:  # others are in no table
+            groups[trial.cell].append(trial)
     known = catalog("methods")
     bases = {
         _place(group[0]): group
         for group in groups.values()
         if group[0].kind in known and known[group[0].kind].is_baseline
     }
-    found, reader = list[PlannedSides](), Predictions(plan, None)
+    reader = Predictions(plan, None)
     for group in groups.values():
         base = bases.get(_place(group[0]))
         if base is None or base is group:
@@ -354,11 +374,7 @@ def planned_sides(plan: Plan) -> Iterator[PlannedSides]:
             if task not in base[0].evaluations or metric is None:
                 continue
             if plan.measured(task, metric).unit == "share":
-                found.append(_sides(plan, reader, (group, base), task, metric))
-    among = Counter[str]()
-    for sides in found:
-        among[sides.task] += sides.compared
-    yield from (replace(sides, among=among[sides.task]) for sides in found)
+                yield _sides(plan, reader, (group, base), task, metric)
 
 
 def _place(trial: Trial) -> tuple[str, object]:
@@ -378,14 +394,23 @@ def _sides(
     cell = Cell(first.method, first.params, first.encoder, first.sentences, (first.key,), {})
     name = plan.cell_name(cell)
     name += f" with {first.sentences:,} pairs" if first.sentences else ""
-    asked = [plan.stages[t.evaluations[task]] for t in group if task in t.evaluations]
+    compared, examples = _compared(plan, group, task), _examples_of(plan, first.evaluations[task])
+    return PlannedSides(task, metric, tuple(group), chance, counts, name, examples, compared)
+
+
+def _compared(plan: Plan, group: Sequence[Trial], task: str) -> int:
+    """Return in how many languages and means a cell is compared with its baseline, at most: what is
+    equal in every example is not known before.
+    """
+    asked = [plan.stages[trial.evaluations[task]] for trial in group if task in trial.evaluations]
     unseen = {lang for stage in asked for lang in stage.unseen}
     aligned = {lang for stage in asked for lang in stage.languages} - unseen
-    several = len(aligned) > 1
-    means = several + (several and plan.home_of(task) in aligned) + bool(unseen)
-    compared = len(aligned) + len(unseen) + means
-    examples = _examples_of(plan, first.evaluations[task])
-    return PlannedSides(task, metric, tuple(group), chance, counts, name, examples, compared)
+    home = plan.home_of(task) in aligned
+    several = len(aligned) > 1 or (bool(unseen and aligned) and not home)
+    every = len(aligned | unseen) - home > 1 and Axis.LANGUAGES in group[0].params
+    left = plan.leaves(group[0], unseen=True)
+    others = 0 if left or not unseen else len(unseen) + 1
+    return len(aligned) + several + (several and home) + every + others
 
 
 def _examples_of(plan: Plan, evaluation: str) -> int | None:
@@ -411,9 +436,9 @@ def _paired(plan: Plan, trial: Trial, base: Sequence[Trial], task: str) -> bool:
     return len(trained) > 1 and trained[0] is not None and trained[0] == trained[1]
 
 
-def _assumed_lines(plan: Plan) -> Iterator[str]:
+def _assumed_lines(plan: Plan, whole: Plan) -> Iterator[str]:
     """Yield what each comparison of a plan that has not run can see, under `_ASSUMPTIONS`."""
-    found = list(planned_sides(plan))
+    found = list(planned_sides(plan, whole))
     if found:
         yield SEEN
     for one in found[:MOST_LINES]:
@@ -425,7 +450,9 @@ def _assumed_lines(plan: Plan) -> Iterator[str]:
 
 
 def _correction_lines(found: Sequence[PlannedSides]) -> Iterator[str]:
-    """Yield for each task what Holm's correction makes of the smallest differences."""
+    """Yield for each task by how much Holm's correction multiplies the smallest differences, under
+    `_ASSUMPTIONS`.
+    """
     tasks = {sides.task: sides.among for sides in found if sides.tested}
     for task, among in tasks.items():
         if among == 1:
@@ -433,12 +460,12 @@ def _correction_lines(found: Sequence[PlannedSides]) -> Iterator[str]:
         of_task = (sides for sides in found if sides.task == task and sides.tested)
         by_runs = {min(sides.runs, default=0): sides.harder for sides in of_task}
         told = [
-            f"{factor:.2g} times with {f'{runs} runs' if runs else 'nothing trained'}"
+            f"{factor:.2g} ({f'{runs} runs' if runs else 'nothing trained'})"
             for runs, factor in sorted(by_runs.items())
         ]
         yield (
-            f"  {task}: if no other is significant, Holm's correction over {among:,} comparisons"
-            f" makes it about {', '.join(told)}"
+            f"  {task}: Holm's correction over up to {among:,} comparisons multiplies these by"
+            f" about {', '.join(told)}, if no other is significant"
         )
 
 
@@ -466,7 +493,7 @@ def power_text(opened: Opened, plan: Plan, effect: float | None, run_sd: float) 
     there = evaluations & storage.ledger.keys()
     if effect is None and not opened.grid.claims:
         if not there and run_sd == _RUN_SD:
-            return "\n".join(_assumed_lines(plan))
+            return "\n".join(_assumed_lines(plan, opened.plan))
         if there == evaluations:
             return ""
         if there and (storage.is_remote or len(there) > MOST_EVALUATIONS):
@@ -474,6 +501,7 @@ def power_text(opened: Opened, plan: Plan, effect: float | None, run_sd: float) 
     given = Assumed(run_sd=(run_sd,))
     lines = list(_claim_power_lines(opened, given))
     if effect is not None or there != evaluations:
-        found = planned_comparisons(plan, storage, given, timed=effect is not None)
+        timed, whole = effect is not None, opened.plan
+        found = planned_comparisons(plan, storage, given, whole=whole, timed=timed)
         lines += power_lines(found, given, effect)
     return "\n".join(lines)

@@ -76,8 +76,7 @@ MIXED |= {"fr": (0.0, "cannot tell"), "avg": (0.015, "cannot tell")}
         (all_of(0.01, "cannot tell"), f"{NO_DIFFERENCE}+1.0 points (95 % CI −1.0 to 3.0)."),
         (  # a mean that is significant by itself alone is not called significant
             {**all_of(0.01, "cannot tell"), "avg": (0.03, "not after correction")},
-            f"{NO_DIFFERENCE}+3.0 points (95 % CI 1.0–5.0, not significant after Holm's correction"
-            " over 5 comparisons).",
+            f"{NO_DIFFERENCE}+3.0 points (95 % CI 1.0–5.0, not significant after correction).",
         ),
         (
             MIXED,
@@ -89,7 +88,9 @@ MIXED |= {"fr": (0.0, "cannot tell"), "avg": (0.015, "cannot tell")}
 )
 def test_the_sentence_says_what_the_comparisons_show(values, sentence):
     results = grid("none", "finetune")
-    assert answer(results.tested(compared(results, values))) == sentence + HOLM
+    found = answer(results.tested(compared(results, values)))
+    over = " over 5 comparisons" if "after correction" in sentence else ""
+    assert found == sentence + HOLM.replace("correction", f"correction{over}")
 
 
 def test_one_language_is_named_and_has_no_average():

@@ -7,7 +7,7 @@ import pytest
 
 from raxalign.analysis.cells import Cell
 from raxalign.analysis.power import Assumed, Design
-from raxalign.grid.load import open_grid
+from raxalign.grid.load import choose, open_grid
 from raxalign.store.storage import Storage
 from raxalign.values.comparisons import comparisons
 from raxalign.values.power import (
@@ -24,11 +24,20 @@ from raxalign.values.power import (
 from raxalign.values.results import rows
 from tests.grids import small_plan, write_grid
 from tests.ledgers import made_up
+from tests.ran import ran
 
 GRID = {"languages": "{together: [de, fr]}", "sentences": "100"}
 GRID |= {"methods": ("none: {}", "rotation: {}", "finetune: {batch_size: 16}")}
 GRID |= {"tasks": ("retrieval: {}", "xnli: {setting: zero-shot, data: phrasebook}")}
 GIVEN = Assumed(run_sd=(0.5,))
+
+
+def names_tested(opened):
+    """The names of what the tables of main metrics test."""
+    plan, ledger = opened.plan, opened.storage.ledger.without_looks()
+    cells = Cell.grouped(rows(plan, ledger), plan.pivot, plan.measured)
+    found = [entry for entry in comparisons(cells, plan, ledger) if entry.tested]
+    return [e.name for e in found if e.name[2] == plan.main_metric(e.name[0])]
 
 
 def planned(opened, given=GIVEN):
@@ -141,12 +150,38 @@ def test_a_plan_counts_the_comparisons_that_its_tables_will_have(two_runs):
     """For two methods: two languages and their mean, and at a task that is trained the pivot and
     the mean without it.
     """
-    cells = Cell.grouped(rows(two_runs.plan, two_runs.storage.ledger), "en", two_runs.plan.measured)
-    found = comparisons(cells, two_runs.plan, two_runs.storage.ledger.without_looks())
     for sides in planned_sides(two_runs.plan):
-        tested = [e for e in found if e.name[0] == sides.task and e.name[2] == sides.metric]
         count = {"retrieval": 6, "xnli": 10}[sides.task]
-        assert sides.among == sum(entry.tested for entry in tested) == count
+        names = [name for name in names_tested(two_runs) if name[0] == sides.task]
+        assert sides.among == len(names) == count
+
+
+def test_comparisons_that_no_table_will_have_are_not_counted(tmp_path):
+    """Of what no method aligns a map changes nothing, and one run is not tested."""
+    own = "retrieval: {languages: [de, fr, es]}"
+    parts = {**GRID, "tasks": (own,), "seeds": "[0, 1]"}
+    counts = [sides.compared for sides in planned_sides(small_plan(tmp_path, **parts))]
+    assert counts == [3, 5], "a map of de, fr; fine-tuning, with es and its mean"
+    one = small_plan(tmp_path, **{**parts, "seeds": "[0]"})
+    assert {sides.among for sides in planned_sides(one)} == {3}
+
+
+def test_of_sets_of_languages_the_mean_over_all_sets_is_counted_too(tmp_path):
+    own = {"encoder": "phrasebook", "size": 200, "sentences": "[60]"}
+    sets = {"languages": "{sets: {one: [de], both: [de, fr]}}"}
+    methods = ("none: {}", "rotation: {}")
+    opened = ran(write_grid(tmp_path, **own, **sets, methods=methods, tasks=("retrieval: {}",)))
+    one, both = planned_sides(opened.plan)
+    assert (one.compared, both.compared) == (3, 4), "fr is left as it is by a map of de"
+    assert one.among == len(names_tested(opened)) == 7
+
+
+def test_a_part_of_a_plan_is_compared_in_the_tables_of_the_whole(two_runs):
+    part, _ = choose(two_runs.plan, only="seed=0")
+    whole = {sides.task: sides.among for sides in planned_sides(part, two_runs.plan)}
+    assert whole == {"retrieval": 6, "xnli": 10}
+    alone = {sides.task: sides.among for sides in planned_sides(part)}
+    assert alone == {"retrieval": 3, "xnli": 1}, "of one run, that of the map alone is tested"
 
 
 @pytest.mark.parametrize("sides", [0, 1, 2])
@@ -167,8 +202,8 @@ def test_a_plan_says_what_the_correction_costs_few_runs(tmp_path):
     opened = open_grid(write_grid(tmp_path, **parts), storage=str(tmp_path / "empty"))
     *_, told, assumed = power_text(opened, opened.plan, None, 0.5).splitlines()
     assert told == (
-        "  retrieval: if no other is significant, Holm's correction over 6 comparisons makes it"
-        " about 1.2 times with nothing trained, 2 times with 3 runs"
+        "  retrieval: Holm's correction over up to 6 comparisons multiplies these by about 1.2"
+        " (nothing trained), 2 (3 runs), if no other is significant"
     )
     assert assumed.startswith("assumed: ")
 
@@ -194,7 +229,7 @@ def test_a_plan_says_what_it_can_see_until_all_has_run(two_runs, five_runs, tmp_
     assert f"  xnli (accuracy), finetune with 100 pairs: {known}" in lines
     exact = Design.of(Assumed(examples=(600,)).spread(5)).smallest()
     assert 100 * exact == pytest.approx(3.5, abs=0.1), "with the plan's own number of examples"
-    assert "Holm's correction over 10 comparisons" in correction
+    assert "Holm's correction over up to 10 comparisons" in correction
     assert assumed.startswith("assumed: runs differ by 0.5 points")
     given = power_text(new, new.plan, None, 5.0)
     assert "runs differ by 5 points (--run-sd)" in given
