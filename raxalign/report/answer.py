@@ -129,7 +129,8 @@ class _Answer:
         unseen = self._tally(system, main, unseen=True)
         if unseen.languages and unseen.languages != tally.languages:
             where = _listed(unseen.languages)
-            yield f"In what was not aligned ({where}) {self._other('it', unseen)}."
+            told = self._other("it", unseen).removesuffix(f" {unseen.within(unseen.languages)}")
+            yield f"In what was not aligned ({where}) {told}."
         left = (f.name[1] for f in self.results.compared if f.cell is system and f.untested == LEFT)
         if alone := [lang for lang in dict.fromkeys(left) if lang in system.unseen]:
             yield f"It leaves what was not aligned as it is ({', '.join(alone)})."
