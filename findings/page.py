@@ -229,7 +229,8 @@ def _means(name: str, ran: Ran) -> Iterator[str]:
     yield _about(name)
     yield ""
     if ran.answer:
-        yield f"What the methods show whose runs are all done: “{ran.answer}”"
+        which = "" if ran.left else " (all trials are done)"
+        yield f"What the methods show whose runs are all done{which}: “{ran.answer}”"
         yield ""
     if ran.left:
         yield f"Not measured yet: {', '.join(ran.left)}."
@@ -240,8 +241,8 @@ def _means(name: str, ran: Ran) -> Iterator[str]:
         "Percent; in brackets the difference to the encoder as it is and its 95 % confidence"
         " interval, in bold where it is significant after Holm's correction over the comparisons of"
         " the task that are there, those of single languages included. *Runs* are those of a method"
-        " that is trained. Two or three say little of how much runs differ, so that few of their"
-        " differences are significant among so many, large ones included; maps have no randomness."
+        " that is trained. Three say little about how much runs differ, so that few of their"
+        " differences are significant among so many, even large ones; maps have no randomness."
     )
     yield ""
     columns = list(dict.fromkeys((each.task, each.lang) for each in ran.means))
@@ -308,6 +309,7 @@ def _about(name: str) -> str:
     return (
         f"`{_file(name)}`: {', '.join(aligned)} are aligned with {grid['pivot']} on {sizes}"
         f" sentence pairs of each; {', '.join(others) or 'no language'}: in no method's text."
+        " Training and test pairs are from Tatoeba, and words are linked by fast_align."
         f" {' '.join(looked_for)}"
     )
 
@@ -315,7 +317,10 @@ def _about(name: str) -> str:
 def _expected(answers: Mapping[str, Answer]) -> Iterator[str]:
     """What the grid was expected to show: claims of ours, of no paper."""
     if answers:
-        yield "What this grid was expected to show (our claims, of no paper):"
+        yield (
+            "What this grid was expected to show (our claims, of no paper). The report calls a"
+            " claim held where every size is as expected, and refuted where one is the opposite:"
+        )
         yield ""
         for text, answer in answers.items():
             yield f"- `{text}` ({_when([answer.written])}):"
@@ -327,10 +332,10 @@ def _expected(answers: Mapping[str, Answer]) -> Iterator[str]:
 def _sides(record: Record) -> Iterator[str]:
     """The claims of the cited grid, each next to what the grids that differ in one thing say."""
     yield (
-        f"Claims of `{_CITED}` at {SIDES_SIZE:,} pairs, asked again by grids that have something"
-        " else in one place: the difference, its 95 % confidence interval, and what it says of the"
-        " claim (– where a grid cannot ask it). Another layer is both aligned and read. Another"
-        " word aligner links the words of training and those that are looked for. Another text is"
+        f"Claims of `{_CITED}` at {SIDES_SIZE:,} pairs, to be asked again by grids that have"
+        " something else in one place: the difference, its 95 % confidence interval, and what it"
+        " says of the claim (– where a grid cannot ask it). Another layer is both aligned and read."
+        " Another word aligner links the words of training and those that are looked for. Another text is"
         f" read by the encoders of `{_CITED}` themselves, which were not trained again. The"
         " claims were chosen from first results there. Holm's correction is over the claims of"
         " each grid, so compare the intervals too."
