@@ -335,9 +335,9 @@ def _sides(record: Record) -> Iterator[str]:
         f"Claims of `{_CITED}` at {SIDES_SIZE:,} pairs, to be asked again by grids that have"
         " something else in one place: the difference, its 95 % confidence interval, and what it"
         " says of the claim (– where a grid cannot ask it). Another layer is both aligned and read."
-        " Another word aligner links the words of training and those that are looked for. Another text is"
-        f" read by the encoders of `{_CITED}` themselves, which were not trained again. The"
-        " claims were chosen from first results there. Holm's correction is over the claims of"
+        " Another word aligner links the words of training and those that are looked for. Another"
+        f" text is read by the encoders of `{_CITED}` themselves, which were not trained again."
+        " The claims were chosen from first results there. Holm's correction is over the claims of"
         " each grid, so compare the intervals too."
     )
     yield ""
