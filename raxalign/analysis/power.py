@@ -295,6 +295,17 @@ class Design:
         return replace(found, scales=_ratios(found.error**4 / square))
 
     @classmethod
+    def planned(
+        cls, spread: Spread, runs: Sequence[int], among: int = 1, *, measured: bool
+    ) -> Design:
+        """Return what a comparison with so many runs may find, by itself or as one of `among`, from
+        a spread that is `measured` by its runs, or taken for the true one.
+        """
+        if measured:
+            return cls.estimated(spread, runs, among)
+        return cls.of(spread.at(runs), among)
+
+    @classmethod
     def detectable(cls, spread: Spread, among: int = 1) -> float | None:
         """Return the smallest difference that the share `POWER` of comparisons finds, by itself or
         as one of `among`, from what the runs of one show; None where a side has fewer than
@@ -316,9 +327,7 @@ class Design:
 
         def enough(count: int) -> bool:
             runs = [count] * len(spread.trained)
-            known = cls.estimated(spread, runs, among) if measured else None
-            found = known or cls.of(spread.at(runs), among)
-            return found.power(effect) >= POWER
+            return cls.planned(spread, runs, among, measured=measured).power(effect) >= POWER
 
         if not spread.trained:
             return 1 if enough(1) else None

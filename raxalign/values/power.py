@@ -115,12 +115,7 @@ def _claim_power_lines(opened: Opened, given: Assumed) -> Iterator[str]:
             seeds = seeds if opened.grid.stop is None else opened.grid.stop.at_most
             counts = [max(seeds, 2)] * len(spread.trained)
             known = filled(spread, given)
-            measured = known == spread
-            design = (
-                Design.estimated(spread, counts, among)
-                if measured
-                else Design.of(known.at(counts), among)
-            )
+            design = Design.planned(known, counts, among, measured=known == spread)
             smallest.append(design.smallest())
         scale = found.tests[0].entry.measured.scale if found.tests else 1
         others = f" among the {among} tests of claims" if among > 1 else ""
