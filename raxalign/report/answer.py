@@ -60,10 +60,14 @@ class LanguageTally:
             return f"in {len(langs)} of {every} languages"
         return f"in {_listed(langs)}"
 
-    def judged(self) -> str:
-        """Say where it is better or worse: ``better in bg and de, worse in es, neither in fr``."""
+    def judged(self, *, named: bool = False) -> str:
+        """Say where it is better or worse: ``better in bg and de, worse in es, neither in fr``.
+        Where the languages were `named` before and it is the same in all of them, ``better``.
+        """
         sides = [("better", self.better), ("worse", self.worse)]
         parts = [f"{verdict} {self.within(langs)}" for verdict, langs in sides if langs]
+        if named and len(parts) == 1 and not self.neither:
+            return parts[0].partition(" ")[0]
         rest = "not" if len(parts) == 1 else "neither"
         if parts and 0 < len(self.neither) <= _MOST_NAMED:
             parts.append(f"{rest} in {_listed(self.neither, 'or')}")
@@ -129,8 +133,7 @@ class _Answer:
         unseen = self._tally(system, main, unseen=True)
         if unseen.languages and unseen.languages != tally.languages:
             where = _listed(unseen.languages)
-            told = self._other("it", unseen).removesuffix(f" {unseen.within(unseen.languages)}")
-            yield f"In what was not aligned ({where}) {told}."
+            yield f"In what was not aligned ({where}) {self._other('it', unseen, named=True)}."
         left = (f.name[1] for f in self.results.compared if f.cell is system and f.untested == LEFT)
         if alone := [lang for lang in dict.fromkeys(left) if lang in system.unseen]:
             yield f"It leaves what was not aligned as it is ({', '.join(alone)})."
@@ -302,11 +305,11 @@ class _Answer:
         told.append(f"would come to {value} with {size:,}, which is extrapolated")
         yield f"By its curve over the number of sentence pairs it {' and '.join(told)}."
 
-    def _other(self, subject: str, tally: LanguageTally) -> str:
+    def _other(self, subject: str, tally: LanguageTally, *, named: bool = False) -> str:
         """The clause on another task, other languages or another metric."""
         if tally.untested:
             return f"nothing is tested ({tally.untested})"
-        if judged := tally.judged():
+        if judged := tally.judged(named=named):
             return f"{subject} is significantly {judged}"
         if tally.decided and tally.whole:
             told = f"significantly {tally.whole.verdict} on average, in no single language"

@@ -8,7 +8,7 @@ from raxalign.analysis.power import LanguageSample
 from raxalign.analysis.significance import Comparison, Runs
 from raxalign.grid.load import open_grid
 from raxalign.grid.plan import Plan
-from raxalign.report.answer import answer, stored_answer
+from raxalign.report.answer import LanguageTally, answer, stored_answer
 from raxalign.values.comparisons import NO_PREDICTIONS, Compared, Verdict, comparisons
 from raxalign.values.scoreboard import Scoreboard
 from tests.grids import small_plan, write_grid
@@ -91,6 +91,19 @@ def test_the_sentence_says_what_the_comparisons_show(values, sentence):
     found = answer(results.tested(compared(results, values)))
     over = " over 5 comparisons" if "after correction" in sentence else ""
     assert found == sentence + HOLM.replace("correction", f"correction{over}")
+
+
+def test_languages_that_a_sentence_has_named_are_named_again_only_one_by_one():
+    def tally(better, worse=(), neither=()):
+        parts = (list(better), list(worse), list(neither))
+        return LanguageTally(("xnli", "accuracy", "test"), *parts, None, [], (), "")
+
+    assert tally(["ar", "bg"]).judged() == "better in ar and bg"
+    assert tally(["ar", "bg"]).judged(named=True) == "better"
+    assert tally([], ["ar"]).judged(named=True) == "worse"
+    assert tally(["ar"], ["bg"]).judged(named=True) == "better in ar, worse in bg"
+    assert tally(["ar"], [], ["bg"]).judged(named=True) == "better in ar, not in bg"
+    assert tally([], [], ["ar", "bg"]).judged(named=True) == ""
 
 
 def test_one_language_is_named_and_has_no_average():
