@@ -171,7 +171,7 @@ def test_of_two_machines_one_trains_and_the_other_one_finds_it_made(root, tmp_pa
 
 
 @pytest.mark.parametrize("kind", ["folder", "bucket"])
-def test_a_training_that_was_killed_took_what_all_its_processes_worked(
+def test_a_training_run_that_was_killed_took_what_all_its_processes_worked(
     kind, tmp_path, monkeypatch
 ) -> None:
     """Each until its last checkpoint: what came after it is done again, and counted then."""
@@ -213,7 +213,7 @@ def test_a_training_that_was_killed_took_what_all_its_processes_worked(
 def test_a_time_that_cannot_be_noted_costs_no_training(machines) -> None:
     (own, *_) = machines
     (own.folder / "worked").mkdir(parents=True)
-    with pytest.warns(UserWarning, match="the time of a training was not noted: .*worked"):
+    with pytest.warns(UserWarning, match="the time of a training run was not noted: .*worked"):
         step(own, 200)
     assert steps(own) == {"step-200", ".tmp-step"}
 

@@ -7,8 +7,8 @@ removed by a process that is further, and the furthest one is gone on from. One 
 a process began, and is still further when it copies for the first time, was of no use to it (of
 another version of the training, or damaged): it is removed too.
 
-Beside the checkpoints stands how long the processes up to there worked, so that a training which
-was killed is said to have taken what it took: a budget and a page of results count it.
+Beside the checkpoints stands how long the processes up to there worked, so that a training run
+that was killed is said to have taken what it took.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class Checkpoints:
         try:
             PosixFiles(str(self.folder)).write(_WORKED, worked)
         except StorageError as error:
-            warnings.warn(f"the time of a training was not noted: {error}", stacklevel=2)
+            warnings.warn(f"the time of a training run was not noted: {error}", stacklevel=2)
         if self._own is None or start < self._next:
             return
         paths = {path.relative_to(self.folder): path for path in sorted(self.folder.rglob("*"))}
