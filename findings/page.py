@@ -229,8 +229,8 @@ def _means(name: str, ran: Ran) -> Iterator[str]:
     yield _about(name)
     yield ""
     if ran.answer:
-        which = "" if ran.left else " (all trials are done)"
-        yield f"What the methods show whose runs are all done{which}: “{ran.answer}”"
+        which = "methods show whose runs are all done" if ran.left else "report says"
+        yield f"What the {which}: “{ran.answer}”"
         yield ""
     if ran.left:
         yield f"Not measured yet: {', '.join(ran.left)}."
@@ -309,7 +309,8 @@ def _about(name: str) -> str:
     return (
         f"`{_file(name)}`: {', '.join(aligned)} are aligned with {grid['pivot']} on {sizes}"
         f" sentence pairs of each; {', '.join(others) or 'no language'}: in no method's text."
-        " Training and test pairs are from Tatoeba, and words are linked by fast_align."
+        f" All pairs are from `{grid['corpus']['path']}`, and words are linked by"
+        f" {grid['pairs']['aligner']}."
         f" {' '.join(looked_for)}"
     )
 

@@ -211,8 +211,10 @@ def test_a_record_is_read_as_it_was_written(tmp_path):
     assert (found.trials, found.done) == (len(opened.plan.trials),) * 2
     assert found.answer == stored_answer(opened.plan, opened.storage.ledger)
     shown = render(Record({"published-encoder": found}), Papers((), ()))
-    whole = "What the methods show whose runs are all done (all trials are done)"
-    assert f"{whole}: “{found.answer}”" in shown
+    assert f"What the report says: “{found.answer}”" in shown
+    part = Record({"published-encoder": replace(found, left=("linear",))})
+    told = f"What the methods show whose runs are all done: “{found.answer}”"
+    assert told in render(part, Papers((), ()))
     assert "Not measured yet" not in shown
     assert f"| {found.done} of {found.trials}, of an earlier version of the file |" in shown
     one_task, both = found.times.values()
