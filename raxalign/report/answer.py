@@ -51,9 +51,13 @@ class LanguageTally:
         verdict = self.whole.verdict if self.whole is not None else None
         return (verdict == "better" and not self.worse) or (verdict == "worse" and not self.better)
 
-    def within(self, langs: Sequence[str]) -> str:
-        """Say which of the languages these are: ``in de and fr``, ``in all five languages``."""
+    def within(self, langs: Sequence[str], *, named: bool = False) -> str:
+        """Say which of the languages these are: ``in de and fr``, ``in all five languages``; where
+        the languages were `named` before and these are all of them, ``in both`` or ``in each``.
+        """
         every = len(self.languages)
+        if named and len(langs) == every:
+            return ["", "in both", "in each"][min(every, 3) - 1]
         if len(langs) == every > _FEW_NAMED:
             return f"in all {_number(every)} languages"
         if len(langs) > _MOST_NAMED:
@@ -61,13 +65,13 @@ class LanguageTally:
         return f"in {_listed(langs)}"
 
     def judged(self, *, named: bool = False) -> str:
-        """Say where it is better or worse: ``better in bg and de, worse in es, neither in fr``.
-        Where the languages were `named` before and it is the same in all of them, ``better``.
-        """
+        """Say where it is better or worse: ``better in bg and de, worse in es, neither in fr``."""
         sides = [("better", self.better), ("worse", self.worse)]
-        parts = [f"{verdict} {self.within(langs)}" for verdict, langs in sides if langs]
-        if named and len(parts) == 1 and not self.neither:
-            return parts[0].partition(" ")[0]
+        parts = [
+            f"{verdict} {self.within(langs, named=named)}".rstrip()
+            for verdict, langs in sides
+            if langs
+        ]
         rest = "not" if len(parts) == 1 else "neither"
         if parts and 0 < len(self.neither) <= _MOST_NAMED:
             parts.append(f"{rest} in {_listed(self.neither, 'or')}")
@@ -216,18 +220,29 @@ class _Answer:
             return f"{who} {told} not tested ({tally.untested})"
         if tally.decided:
             verb = "beats" if found and found.verdict == "better" else "is worse than"
-            where = tally.judged().partition(" ")[2]
-            how = f"significantly {where}" if where else "but significantly in no single language"
-            return f"{who} {verb} {against} by {by}, {how if several else 'which is significant'}"
-        difference = f"; the difference{' on average' if several else ''} is {by}" if by else ""
+            return f"{who} {verb} {against} by {by}, {self._spread(tally)}"
         if tally.better or tally.worse:
-            return f"{who} differs from {against}: it is significantly {tally.judged()}{difference}"
+            told = f"it is significantly {tally.judged()}{self._difference(tally)}"
+            return f"{who} differs from {against}: {told}"
         if found and found.verdict == "=":
             return f"{who} does not differ from {against} in any example of any run"
         span = (
             f" in {_listed(tally.languages, 'or') if few else f'any of {many}'}" if several else ""
         )
-        return f"{who} does not differ significantly from {against}{span}{difference}"
+        told = f"{against}{span}{self._difference(tally)}"
+        return f"{who} does not differ significantly from {told}"
+
+    def _spread(self, tally: LanguageTally, *, named: bool = False) -> str:
+        """In which languages a whole that is decided is significant too."""
+        if len(tally.languages) == 1:
+            return "which is significant"
+        where = tally.judged(named=named).partition(" ")[2]
+        return f"significantly {where}" if where else "but significantly in no single language"
+
+    def _difference(self, tally: LanguageTally) -> str:
+        """The clause on the difference of a whole that is not decided."""
+        average = " on average" if len(tally.languages) > 1 else ""
+        return f"; the difference{average} is {by}" if (by := self._by(tally)) else ""
 
     def _base(self, found: Compared | None) -> str:
         if found is None or found.baseline is None:
@@ -283,8 +298,7 @@ class _Answer:
         every = self._tally(system, _over_all(self.results.plan, tally.table))
         verdicts = [t.whole.verdict if t.decided and t.whole else "" for t in (tally, every)]
         if every.languages and not every.untested and verdicts[0] != verdicts[1]:
-            by = f"{self._other('it', every)}, by {self._by(every)}".removesuffix(", by ")
-            yield f"Over all words, those linked in training too, {by}."
+            yield f"Over all words, those linked in training too, {self._other('it', every)}."
 
     def _data(self, system: Cell) -> Iterator[str]:
         """Yield what the method is worth in data of the best other one, and what more would bring,
@@ -309,12 +323,15 @@ class _Answer:
         """The clause on another task, other languages or another metric."""
         if tally.untested:
             return f"nothing is tested ({tally.untested})"
+        found, difference = tally.whole, self._difference(tally)
+        if tally.decided and found:
+            by, spread = self._by(tally), self._spread(tally, named=named)
+            return f"{subject} is {found.verdict} by {by}, {spread}"
         if judged := tally.judged(named=named):
-            return f"{subject} is significantly {judged}"
-        if tally.decided and tally.whole:
-            told = f"significantly {tally.whole.verdict} on average, in no single language"
-            return f"{subject} is {told}"
-        return f"{subject} shows no significant difference"
+            return f"{subject} is significantly {judged}{difference}"
+        if found and found.verdict == "=":
+            return f"{subject} differs in no example of any run"
+        return f"{subject} shows no significant difference{difference}"
 
     def _others(self, system: Cell, tables: Sequence[TableKey]) -> Iterator[str]:
         """Yield a sentence per other task, on the best there; many of them are counted together."""
