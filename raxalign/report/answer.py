@@ -136,11 +136,11 @@ class _Answer:
         yield from self._over_all_pairs(system, tally)
         unseen = self._tally(system, main, unseen=True)
         if unseen.languages and unseen.languages != tally.languages:
-            where = _listed(unseen.languages)
-            yield f"In what was not aligned ({where}) {self._other('it', unseen, named=True)}."
+            where = _not_aligned(unseen.languages)
+            yield f"In {where} {self._other('it', unseen, named=True)}."
         left = (f.name[1] for f in self.results.compared if f.cell is system and f.untested == LEFT)
         if alone := [lang for lang in dict.fromkeys(left) if lang in system.unseen]:
-            yield f"It leaves what was not aligned as it is ({', '.join(alone)})."
+            yield f"It changes nothing in {_not_aligned(alone)}."
         yield from self._data(system)
         yield from self._others(system, others)
         yield from self._asides(system, how, tally)
@@ -373,6 +373,11 @@ class _Answer:
             notes.append(f"95 % CI for other languages {shown}")
         if told := "; ".join(notes):
             yield f"({told[0].upper()}{told[1:]}.)"
+
+
+def _not_aligned(langs: Sequence[str]) -> str:
+    which = "languages that were" if len(langs) > 1 else "the language that was"
+    return f"{which} not aligned ({_listed(langs)})"
 
 
 def _number(count: int) -> str:
