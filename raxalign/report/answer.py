@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from raxalign.analysis.cells import MEANS, Cell
+from raxalign.analysis.cells import MEANS, Cell, Name
 from raxalign.grid.plan import Plan
 from raxalign.measured import spoken
 from raxalign.printing import counted
@@ -20,15 +20,16 @@ from raxalign.values.scoreboard import Scoreboard, TableKey, why_uncompared
 _MOST_TASKS = 3  # those after the main one; more of them are counted together
 _MOST_NAMED = 6  # languages; more of them are counted
 _FEW_NAMED = 3  # languages that are named where it is all of them
+_OPTIMISTIC = "chosen on test itself, which is optimistic"
 _NUMBERS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 
 
 @dataclass(frozen=True)
 class LanguageTally:
     """What the comparisons of one cell in one table say: the languages in which its values are
-    better, worse, and neither. `whole` is the comparison of the mean over languages, or of the only
-    language; `earlier` are the looks at them before; `untested` says why nothing is tested, where
-    that is so.
+    better, worse, and neither. `whole` is the comparison of the mean over these languages, and no
+    others, or of the only one; `earlier` are the looks at them before; `untested` says why nothing
+    is tested, where that is so; `baseline` is the cell that all are compared with.
     """
 
     table: TableKey
@@ -39,6 +40,7 @@ class LanguageTally:
     at_chance: list[str]
     earlier: Sequence[EarlierLook]
     untested: str
+    baseline: Cell | None = None
 
     @property
     def languages(self) -> list[str]:
@@ -132,18 +134,30 @@ class _Answer:
         system, how = self._leader(main)
         tally = self._tally(system, main)
         assert tally.whole is not None or tally.languages, "the leader is compared in the main one"
-        yield f"{self._main(self._who(system, how), tally)}{self._doubts(tally)}."
+        yield _noted(self._main(self._who(system, how), tally), self._doubts(tally))
         yield from self._over_all_pairs(system, tally)
         unseen = self._tally(system, main, unseen=True)
         if unseen.languages and unseen.languages != tally.languages:
             where = _not_aligned(unseen.languages)
             yield f"In {where} {self._other('it', unseen, named=True)}."
-        left = (f.name[1] for f in self.results.compared if f.cell is system and f.untested == LEFT)
-        if alone := [lang for lang in dict.fromkeys(left) if lang in system.unseen]:
-            yield f"It changes nothing in {_not_aligned(alone)}."
+        yield from self._left(system)
         yield from self._data(system)
         yield from self._others(system, others)
         yield from self._asides(system, how, tally)
+
+    def _left(self, system: Cell) -> Iterator[str]:
+        """Yield which languages that were not aligned the method leaves as they are, whatever is
+        measured.
+        """
+        own = [f for f in self.results.compared if f.cell is system and f.name[1] in system.unseen]
+        changed = {self._lang(found) for found in own if found.baseline is not None}
+        left = dict.fromkeys(self._lang(found) for found in own if found.untested == LEFT)
+        if alone := [lang for lang in left if lang not in changed]:
+            yield f"It changes nothing in {_not_aligned(alone)}."
+
+    def _lang(self, found: Compared) -> str:
+        """The language of a value, without the pivot that it is paired with."""
+        return found.name[1].removesuffix(f"-{self.results.plan.pivot}")
 
     def _leader(self, table: TableKey) -> tuple[Cell, str]:
         """The compared cell with the best mean on dev, and how it was chosen, in words."""
@@ -184,7 +198,7 @@ class _Answer:
     def _tally(self, system: Cell, table: TableKey, *, unseen: bool = False) -> LanguageTally:
         every = self.results.select(table, system)
         of_cell = [found for found in every if found.baseline is not None]
-        pivot, home = self.results.plan.pivot, self.results.plan.home_of(table[0])
+        home = self.results.plan.home_of(table[0])
         single = [found for found in of_cell if found.name[1] not in MEANS]
         others = [found for found in single if found.name[1] != home] or single
         asked = [found for found in others if (found.name[1] in system.unseen) == unseen]
@@ -192,7 +206,7 @@ class _Answer:
         mean = (table[0], "avg_unseen", *table[1:]) if unseen else system.mean_name(*table)
         langs: dict[str, list[str]] = {"better": [], "worse": [], "": [], "chance": []}
         for found in there:
-            lang = found.name[1].removesuffix(f"-{pivot}")
+            lang = self._lang(found)
             langs[found.verdict or "" if found.is_significant else ""].append(lang)
             langs["chance"] += [lang] if found.at_chance else []
         return LanguageTally(
@@ -200,16 +214,30 @@ class _Answer:
             langs["better"],
             langs["worse"],
             langs[""],
-            next((found for found in of_cell if found.name == mean), None),
+            self._whole(system, mean, there, of_cell),
             langs["chance"],
             max((found.earlier for found in of_cell if found.tested), key=len, default=()),
             "" if any(found.tested for found in there) else next((f.untested for f in there), ""),
+            next((found.baseline for found in of_cell), None),
         )
+
+    def _whole(
+        self, system: Cell, mean: Name | None, there: list[Compared], every: list[Compared]
+    ) -> Compared | None:
+        """The comparison of the mean over the languages that are there, where it is over no others
+        (one that the method leaves as it is has none of its own); or that of the only one.
+        """
+        if len(there) == 1:
+            return there[0]
+        over = system.languages_of(mean, self.results.plan.pivot) if mean is not None else []
+        if {found.name[1] for found in there} != set(over):
+            return None
+        return next((found for found in every if found.name == mean), None)
 
     def _main(self, who: str, tally: LanguageTally) -> str:
         """The sentence on the main task."""
         found, several = tally.whole, len(tally.languages) > 1
-        against = f"{self._base(found)} at {self._task(tally.table)}"
+        against = f"{self._base(tally)} at {self._task(tally.table)}"
         against += "" if several else f" {tally.within(tally.languages)}"
         by, many = self._by(tally), f"{_number(len(tally.languages))} languages"
         few = len(tally.languages) <= _FEW_NAMED
@@ -244,11 +272,11 @@ class _Answer:
         average = " on average" if len(tally.languages) > 1 else ""
         return f"; the difference{average} is {by}" if (by := self._by(tally)) else ""
 
-    def _base(self, found: Compared | None) -> str:
-        if found is None or found.baseline is None:
+    def _base(self, tally: LanguageTally) -> str:
+        if (base := tally.baseline) is None:
             return "the baseline"
-        unaligned = baseline_cells([found.baseline], self.results.plan)
-        return "the unaligned encoder" if unaligned else self.results.named(found.baseline)
+        unaligned = baseline_cells([base], self.results.plan)
+        return "the unaligned encoder" if unaligned else self.results.named(base)
 
     def _by(self, tally: LanguageTally) -> str:
         """The difference of the mean over languages, with its interval where it is tested; without
@@ -262,15 +290,20 @@ class _Answer:
             return "" if difference is None else f"{unit.show(abs(difference))}{points} {side}"
         if found is None or test is None or test.low is None or test.high is None:
             return ""
-        interval = f"95 % CI {self._interval(tally, test.low, test.high)}"
+        interval, sample = self._interval(tally, test.low, test.high), found.over_languages
+        wider = ""
+        if sample and sample.low is not None and sample.high is not None:
+            wider = f"; for other languages {self._interval(tally, sample.low, sample.high)}"
         if tally.decided:
             average = " on average" if len(tally.languages) > 1 else ""
-            return f"{unit.show(abs(test.difference))}{points}{average} ({interval})"
+            shown = unit.show(abs(test.difference))
+            return f"{shown}{points}{average} (95 % CI {interval}{wider})"
         plain = "not significant" if tally.better or tally.worse else ""
         said = {"no difference": found.says, "cannot tell": plain}
         said["not after correction"] = "not significant after correction"
         note = said.get(found.verdict or "", "significant")
-        return f"{unit.show_difference(test.difference)}{points} ({interval}{note and f', {note}'})"
+        shown = f"95 % CI {interval}{note and f', {note}'}{wider}"
+        return f"{unit.show_difference(test.difference)}{points} ({shown})"
 
     def _interval(self, tally: LanguageTally, low: float, high: float) -> str:
         """An interval of the difference, turned where the verb has the minus."""
@@ -280,8 +313,10 @@ class _Answer:
         shown = [unit.show(low), unit.show(high)]
         return ("–" if NumberFormat.MINUS not in "".join(shown) else " to ").join(shown)
 
-    def _doubts(self, tally: LanguageTally) -> str:
-        """Where the values say little, whatever the tests say."""
+    def _doubts(self, tally: LanguageTally, how: str = "") -> list[str]:
+        """Where the values say little, whatever the tests say, and where `how` the cell was chosen
+        makes them too good.
+        """
         results, (task, metric, _) = self.results, tally.table
         best: dict[str, float] = {}
         for name in (name for name in results.names_of(tally.table) if name[1] not in MEANS):
@@ -291,7 +326,8 @@ class _Answer:
         told = [f"{ordinal(len(tally.earlier))} look, corrected"] if tally.earlier else []
         told += [f"at chance {tally.within(tally.at_chance)}"] if tally.at_chance else []
         told += [f"no method reaches {FLOOR * 100:g} % in {_listed(low)}"] if low else []
-        return f" ({'; '.join(told)})" if told else ""
+        told += [_OPTIMISTIC] if how.endswith("itself") else []
+        return told
 
     def _over_all_pairs(self, system: Cell, tally: LanguageTally) -> Iterator[str]:
         """Yield what the same metric says over all pairs, where it decides otherwise."""
@@ -321,17 +357,19 @@ class _Answer:
 
     def _other(self, subject: str, tally: LanguageTally, *, named: bool = False) -> str:
         """The clause on another task, other languages or another metric."""
+        found, by, named = tally.whole, self._by(tally), named or len(tally.languages) == 1
+        against = self._base(tally)
         if tally.untested:
-            return f"nothing is tested ({tally.untested})"
-        found, difference = tally.whole, self._difference(tally)
+            average = " on average" if len(tally.languages) > 1 else ""
+            told = f"{subject} is {by}{against}{average}, which is not" if by else "nothing is"
+            return f"{told} tested ({tally.untested})"
         if tally.decided and found:
-            by, spread = self._by(tally), self._spread(tally, named=named)
-            return f"{subject} is {found.verdict} by {by}, {spread}"
+            return f"{subject} is {found.verdict} by {by}, {self._spread(tally, named=named)}"
         if judged := tally.judged(named=named):
-            return f"{subject} is significantly {judged}{difference}"
+            return f"{subject} is significantly {judged}{self._difference(tally)}"
         if found and found.verdict == "=":
-            return f"{subject} differs in no example of any run"
-        return f"{subject} shows no significant difference{difference}"
+            return f"{subject} does not differ from {against} in any example of any run"
+        return f"{subject} shows no significant difference{self._difference(tally)}"
 
     def _others(self, system: Cell, tables: Sequence[TableKey]) -> Iterator[str]:
         """Yield a sentence per other task, on the best there; many of them are counted together."""
@@ -340,7 +378,8 @@ class _Answer:
             for table, (cell, how) in best.items():
                 tally = self._tally(cell, table)
                 told = self._other("it" if cell is system else self._who(cell, how), tally)
-                yield f"At {self._task(table)} {told}{self._doubts(tally)}."
+                where = f" {tally.within(tally.languages)}" if len(tally.languages) == 1 else ""
+                yield _noted(f"At {self._task(table)}{where} {told}", self._doubts(tally, how))
             return
         tallies = [self._tally(system, table) for table in tables]
         better, worse = sum(len(t.better) for t in tallies), sum(len(t.worse) for t in tallies)
@@ -358,25 +397,32 @@ class _Answer:
         name = system.mean_name(*tally.table)
         # dev and test share the seeds of the runs that both are values of
         chance = name is not None and any(s is not None for s in system.by_seed.get(name, ()))
-        equal = tally.whole is not None and tally.whole.verdict == "="
-        notes = ["significance after Holm correction"] if not (tally.untested or equal) else []
+        told = {id(system), *(id(self._leader(table)[0]) for table in self.tables)}
+        tested = [f for f in self.results.compared if f.tested and f.table in self.tables]
+        notes = []
+        if any(id(found.cell) in told for found in tested):
+            notes.append("significance after Holm correction")
         if tally.whole is not None and tally.whole.verdict == "not after correction":
-            tested = sum(f.tested for f in self.results.compared if f.table == tally.table)
-            notes = [f"{notes[0]} over {counted(tested, 'comparison')}"]
+            count = sum(found.table == tally.table for found in tested)
+            notes = [f"{notes[0]} over {counted(count, 'comparison')}"]
         if how.endswith("itself"):
-            notes.append("chosen on test itself, which is optimistic")
+            notes.append(_OPTIMISTIC)
         elif how and chance:
             notes.append("chosen and tested on the same training runs")
-        sample = tally.whole.over_languages if tally.whole is not None else None
-        if sample and sample.low is not None and sample.high is not None and not equal:
-            shown = self._interval(tally, sample.low, sample.high)
-            notes.append(f"95 % CI for other languages {shown}")
-        if told := "; ".join(notes):
-            yield f"({told[0].upper()}{told[1:]}.)"
+        if shown := "; ".join(notes):
+            yield f"({shown[0].upper()}{shown[1:]}.)"
+
+
+def _noted(told: str, notes: Sequence[str]) -> str:
+    """A sentence, with what to hold against it in the brackets that it ends with or in its own."""
+    if not notes:
+        return f"{told}."
+    shown = "; ".join(notes)
+    return f"{told[:-1]}; {shown})." if told.endswith(")") else f"{told} ({shown})."
 
 
 def _not_aligned(langs: Sequence[str]) -> str:
-    which = "languages that were" if len(langs) > 1 else "the language that was"
+    which = "languages that were" if len(langs) > 1 else "a language that was"
     return f"{which} not aligned ({_listed(langs)})"
 
 
