@@ -342,7 +342,7 @@ def _sides(record: Record) -> Iterator[str]:
         " each grid, so compare the intervals too."
     )
     yield ""
-    yield f"| claim | as in `{_CITED}` | {' | '.join(SIDES.values())} | holds everywhere |"
+    yield f"| claim | as in `{_CITED}` | {' | '.join(SIDES.values())} | holds |"
     yield "|---|---|" + "---|" * (len(SIDES) + 1)
     asked = {name: grid_file(name)["claims"] for name in (_CITED, *SIDES)}
     for text in dict.fromkeys(claim for name in SIDES for claim in asked[name]):
@@ -351,6 +351,7 @@ def _sides(record: Record) -> Iterator[str]:
         }
         verdicts = {each.verdict for each in there.values() if each is not None}
         holds = "yes" if verdicts == {"held"} else "no" if "refuted" in verdicts else "not decided"
+        holds += f", by {len(there) - 1} of {len(SIDES)} checks"
         cells = (_told(there[name]) if name in there else "–" for name in asked)
         whole = NOT_YET if None in there.values() else holds
         yield f"| `{text}` | {' | '.join(cells)} | {whole} |"

@@ -186,6 +186,18 @@ class Cell:
         every = (task, Cell.ALL_TARGETS, metric, split)
         return every if every in self.values else self.mean_name(task, metric, split)
 
+    @staticmethod
+    def shared(named: Iterable[tuple[Cell, Name | None]], pivot: str) -> frozenset[str] | None:
+        """Return the languages that all of some values, most of them means over languages, are
+        over; None where they are over the same. Cells without a value are left out.
+        """
+        several = {
+            frozenset(cell.languages_of(name, pivot) if name[1] in MEANS else [name[1]])
+            for cell, name in named
+            if name is not None and name in cell.values
+        }
+        return frozenset.intersection(*several) if len(several) > 1 else None
+
     def mean(self, task: str, metric: str, split: str) -> Value | None:
         """Return the mean over languages by which cells are chosen."""
         name = self.compared_mean(task, metric, split)

@@ -36,17 +36,20 @@ class Ranking:
     @classmethod
     def of(cls, entries: Sequence[Compared], shown: Sequence[Compared] = ()) -> Iterator[Ranking]:
         """Yield the ranking of each encoder and number of sentences of one table whose pairs were
-        all compared; fewer than three cells are not ranked. Pairs whose comparisons are `shown`
-        next to the ranks differ where these say so, others where the verdict over all pairs does.
+        all compared; fewer than three cells, and means over different languages, are not ranked.
+        Pairs whose comparisons are `shown` next to the ranks differ where these say so, others
+        where the verdict over all pairs does.
         """
         said = {_pair(entry): entry for entry in shown if entry.baseline is not None}
         family = sum(entry.tested for entry in entries)
         together: dict[tuple[str, int | None], list[Compared]] = defaultdict(list)
         for entry in entries:
-            if entry.name == entry.cell.mean_name(*entry.table):
+            if entry.name == entry.cell.compared_mean(*entry.table):
                 together[entry.cell.encoder, entry.cell.sentences].append(entry)
         for pairs in together.values():
             cells, values = _valued(pairs)
+            if any(entry.difference is None for entry in pairs):  # means over other languages
+                continue
             if len(cells) < cls.FEWEST or len(pairs) < len(cells) * (len(cells) - 1) / 2:
                 continue
             ordered = sorted(zip(cells, values, strict=True), key=lambda one: -one[1])

@@ -116,6 +116,7 @@ def _headline(shares: Sequence[Share], claims: Sequence[JudgedClaim]) -> Headlin
     found = next((share.headline for share in shares if share.headline is not None), None)
     counts = Counter(claim.verdict for claim in claims)
     told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    told += " so far" if any(claim.done < claim.planned for claim in claims) else ""
     verdicts = f"{counted(len(claims), 'claim')}: {told}"
     lines = tuple(claim.line for claim in claims)
     return found and replace(found, claims=lines, verdicts=verdicts)

@@ -217,7 +217,9 @@ def _caption(results: Scoreboard, cells: Sequence[Cell], table: TableKey) -> str
     shown = [found for one in own if (found := results.at(*one)) is not None]
     around = sum(found.interval is not None for found in shown)
     pairs = [(found.cell, found.baseline) for found in shown if found.baseline]
-    return caption(
+    uneven = _uneven_means(results, dict.fromkeys(name for _, name in own))
+    told = "".join(f" {results.column(lang).capitalize()}: {_UNEVEN}." for lang in uneven)
+    about = caption(
         "short_table",
         unit=results.unit(task, metric),
         measured=results.plan.measured(task, metric),
@@ -227,6 +229,7 @@ def _caption(results: Scoreboard, cells: Sequence[Cell], table: TableKey) -> str
         without=around < len(own),
         bases=results.plan.base_names(pairs),
     )
+    return about + told
 
 
 FIELDS = (
@@ -294,7 +297,8 @@ def blocks(
         measured = plan.measured(task, metric)
         values = [cell.values[name] for cell in every for name in names if name in cell.values]
         lines, reasons = _lines(board, names, per_seed=per_seed)
-        notes = [*([note] if note else []), *reasons, *_uneven_means(board, names)]
+        notes = [*([note] if note else []), *reasons]
+        notes += [f"{lang}: {_UNEVEN}" for lang in _uneven_means(board, names)]
         notes += [] if measured.declared else [UNDECLARED]
         notes += [note.strip()] if (note := unaligned(every)) else []
         heads = ("method", "sentences", *(["seed"] if per_seed else []))
@@ -304,10 +308,13 @@ def blocks(
     return found
 
 
-def _uneven_means(board: Scoreboard, names: Sequence[Name]) -> Iterator[str]:
-    """Yield a note where the means of the lines are over different languages."""
-    for name in filter(board.uneven, names):
-        yield f"{name[1]}: not all lines have the same languages, so these means cannot be compared"
+_UNEVEN = "not all lines have the same languages, so these means cannot be compared"
+
+
+def _uneven_means(board: Scoreboard, names: Iterable[Name]) -> list[str]:
+    """Return the means that lines have over different languages."""
+    cells, pivot = board.cells, board.plan.pivot
+    return [name[1] for name in names if Cell.shared([(c, name) for c in cells], pivot) is not None]
 
 
 def _lines(

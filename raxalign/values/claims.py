@@ -59,7 +59,8 @@ class ClaimTest:
 class JudgedClaim:
     """A claim with its tests, what follows, and when it was written down; `equivalence` is the
     smallest difference that matters, in points or in the metric's unit, or, where it is
-    `relative`, in percent of how far the second method is from chance (None: not given).
+    `relative`, in percent of how far the second method is from chance (None: not given). `done` of
+    the trials that are `planned` for it have results: the verdict is about these.
     """
 
     BEFORE: ClassVar = "before the first result"
@@ -71,13 +72,17 @@ class JudgedClaim:
     equivalence: float | None = None
     relative: bool = False
     at: str = ""  # which of the planned looks, where the grid has `stop`
+    done: int = 0
+    planned: int = 0
 
     @property
     def says(self) -> str:
         """The verdict in words."""
         unit = " % of the distance from chance" if self.relative else ""
         above = f" above {self.equivalence:g}{unit}" if self.verdict == NO_DIFFERENCE else ""
-        return f"{self.verdict}{above}{self.at and f' {self.at}'}"
+        part = bool(self.tests) and self.done < self.planned
+        so_far = f" so far ({self.done} of {self.planned} trials)" if part else ""
+        return f"{self.verdict}{above}{so_far}{self.at and f' {self.at}'}"
 
     @property
     def line(self) -> str:
@@ -129,14 +134,17 @@ class JudgedClaim:
         every = [test for several in tests for test in several]
         looked = [t.entry.at_look(t.p) for t in every if t.p is not None]
         adjusted, count = iter(holm(looked)), len(looked)
-        lock, found = Lock.load(opened.grid.path).entries, []
+        lock, there, found = Lock.load(opened.grid.path).entries, ledger.keys(), []
         for claim, several in zip(claims, tests, strict=True):
             known = [
                 replace(t, p=next(adjusted), among=count) if t.p is not None else t for t in several
             ]
             own = tuple(_judged(claim, test, equivalence, relative=relative) for test in known)
             written = lock.get(_name(claim), UNLOCKED).partition(";")[0]
-            found.append(cls(claim, _over(own), own, written, equivalence, relative))
+            judged = cls(claim, _over(own), own, written, equivalence, relative)
+            asked = _asked(claim, plan)
+            done = sum(trial.evaluations[claim.task] in there for trial in asked)
+            found.append(replace(judged, done=done, planned=len(asked)))
         return found
 
     @staticmethod
@@ -370,6 +378,25 @@ def _name(claim: Claim) -> str:
     return f"claim: {claim.text}"
 
 
+def _asked(claim: Claim, plan: Plan) -> list[Trial]:
+    """Return the trials that a claim is about, whether they have run or not."""
+    trials = [
+        trial
+        for trial in plan.trials
+        if claim.task in trial.evaluations and (trial.searched is None or trial.searched.confirmed)
+    ]
+    cells = {
+        trial.cell: Cell(trial.method, trial.params, trial.encoder, trial.sentences, (), {})
+        for trial in trials
+    }
+    where = f"claim {claim.text!r}"
+    sides = (
+        named_cells([*cells.values()], plan, one, where) for one in (claim.first, claim.second)
+    )
+    keys = {cell.key for side in sides for cell in side}
+    return [trial for trial in trials if trial.cell in keys]
+
+
 def _tests(
     claim: Claim, cells: Sequence[Cell], plan: Plan, ledger: Ledger | None
 ) -> Iterator[ClaimTest]:
@@ -442,8 +469,9 @@ def _claim_test(test: ClaimTest, found: JudgedClaim) -> str:
     entry = test.entry
     unit = NumberFormat.of(entry.measured, [entry.value.mean])
     encoder = entry.cell.encoder if len({t.entry.cell.encoder for t in found.tests}) > 1 else ""
-    where = [encoder, f"{entry.cell.sentences:,} pairs" if entry.cell.sentences else ""]
-    several = f"{', '.join(filter(None, where))}: " if len(found.tests) > 1 else ""
+    size = f"{entry.cell.sentences:,} pairs" if entry.cell.sentences else ""
+    where = ", ".join(filter(None, [encoder, size]))
+    several = f"{where}: " if where and (len(found.tests) > 1 or found.done < found.planned) else ""
     second = entry.baseline_value
     if second is None or entry.difference is None or test.low is None or test.high is None:
         sample = entry.over_languages

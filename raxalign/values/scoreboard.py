@@ -321,7 +321,8 @@ class Scoreboard:
             ranks = [self.dev_of(cell, task, metric, split) for cell in cells]
         tied = there and ranks.count(max(ranks)) > 1
         best = cells.pop(ranks.index(max(ranks)))
-        return [best, *cells], "dev" if there else f"{split} itself", tied
+        over = self._over(task, metric, "dev" if there else split)
+        return [best, *cells], f"dev{over}" if there else f"{split}{over} itself", tied
 
     def best_by(self, cells: Sequence[Cell], name: Name) -> Cell | None:
         """Return the cell with the best value of a name on dev, whatever its split is, the first of
@@ -463,11 +464,6 @@ class Scoreboard:
         """Return the heading of a language's column, or of a mean's."""
         return f"{lang}, unseen" if lang in self.unseen else MEANS.get(lang, lang)
 
-    def uneven(self, name: Name) -> bool:
-        """Return whether a name is that of a mean that some cells have over other languages."""
-        own = [cell for cell in self.cells if name[1] in MEANS and name in cell.values]
-        return len({tuple(sorted(cell.languages_of(name, self.plan.pivot))) for cell in own}) > 1
-
     def runs(self, table: TableKey, cells: Iterable[Cell]) -> list[int]:
         """Return the numbers of training runs, ascending, behind the values of some cells in a
         table; none where all are the same for every seed.
@@ -518,12 +514,29 @@ class Scoreboard:
         ]
 
     def dev_of(self, cell: Cell, task: str, metric: str, split: str = "dev") -> float:
-        """Return what cells are chosen by, larger is better: the mean over languages on a split,
-        turned round where lower ones are better. It is less than any other where there is no such
-        mean, or where no direction is better.
+        """Return what cells are chosen by, larger is better: the mean on a split over the languages
+        that all cells have, turned round where lower ones are better. It is less than any other
+        where there is no such mean, or where no direction is better.
         """
         value, sign = cell.mean(task, metric, split), self.plan.measured(task, metric).sign
-        return sign * value.mean if value is not None and sign else -math.inf
+        if value is None or not sign:
+            return -math.inf
+        shared = self._shared[task, metric, split] or ()
+        values = [cell.values[task, lang, metric, split].mean for lang in shared]
+        return sign * (math.fsum(values) / len(values) if values else value.mean)
+
+    @cached_property
+    def _shared(self) -> dict[TableKey, frozenset[str] | None]:
+        keys = {(task, metric, split) for c in self.cells for task, _, metric, split in c.values}
+        means = {key: [(cell, cell.compared_mean(*key)) for cell in self.cells] for key in keys}
+        return {key: Cell.shared(named, self.plan.pivot) for key, named in means.items()}
+
+    def _over(self, task: str, metric: str, split: str) -> str:
+        """Return in words in which languages cells are ranked, where some have others too."""
+        if (shared := self._shared.get((task, metric, split))) is None:
+            return ""
+        langs = ", ".join(self.plan.ordered(shared))
+        return f" (in {langs})" if langs else " (each in other languages)"
 
     def chosen_run(self) -> tuple[str, str]:
         """Return the key of the trial that dev chooses, and why: of the cells but the baselines the
@@ -544,15 +557,14 @@ class Scoreboard:
             own = [plan.by_key[key] for key in cell.trials if plan.by_key[key].seed in (seed, None)]
             if len(own) > 1:
                 told = ", ".join(f"{trial.key[:12]} ({trial.languages[0]})" for trial in own)
-                why = "languages have encoders of their own"
-                raise RaxalignError(f"--best: {why}; give a key: {told}")
+                raise RaxalignError(
+                    f"--best: each language has its own encoder; give a key: {told}"
+                )
             points = counted(sum(rank > -math.inf for rank in ranks), "configuration")
-            by = f"by {task} ({spoken(metric)})"
-            how = f"of {points} and {counted(len(runs), 'run')} of it, {by}"
-            told = f"{own[0].key[:12]} ({plan.trial_name(own[0])}) is the best on dev {how}"
-            return own[0].key, told
-        told = f"{plan.name} has no results on dev of any method. Run it first"
-        raise RaxalignError(f"--best: {told}")
+            how = f"{points} and {counted(len(runs), 'run')} of it, by {task} ({spoken(metric)})"
+            told = f"{own[0].key[:12]} ({plan.trial_name(own[0])}) is the best on dev"
+            return own[0].key, f"{told}{self._over(task, metric, 'dev')} of {how}"
+        raise RaxalignError(f"--best: {plan.name} has no results on dev of a method. Run it first")
 
 
 def _rest(cell: Cell, param: str) -> str:

@@ -262,6 +262,28 @@ def test_where_test_values_themselves_chose_the_sentence_on_another_task_says_so
     assert "in all four languages (chosen on test itself, which is optimistic). (Signif" in pos
 
 
+def test_what_is_best_on_dev_is_so_in_the_languages_that_all_have():
+    """rotation has German alone, where finetune is better; its mean over both is lower."""
+    dev = {("none", "de"): 0.5, ("none", "fr"): 0.1, ("rotation", "de"): 0.6}
+    dev |= {("finetune", "de"): 0.64, ("finetune", "fr"): 0.24}
+    rows = [
+        row(method, lang, value if split == "dev" else 0.5, split=split)
+        for (method, lang), value in dev.items()
+        for split in ("dev", "test")
+    ]
+    results = Scoreboard.of(rows, EMPTY)
+    found = compared(results, {"de": (0.1, "better")}, "rotation")
+    found += compared(results, dict.fromkeys(("de", "fr", "avg"), (0.1, "better")))
+    told = answer(results.tested(found))
+    assert told.startswith("finetune, the better of two methods on dev (in de), beats")
+    apart = [one for one in rows if (one["method"], one["lang"]) != ("finetune", "de")]
+    results = Scoreboard.of(apart, EMPTY)
+    found = compared(results, {"de": (0.1, "better")}, "rotation")
+    found += compared(results, {"fr": (0.1, "better")})
+    told = answer(results.tested(found))
+    assert told.startswith("rotation, the better of two methods on dev (each in other languages), ")
+
+
 def test_what_is_tested_at_another_task_alone_is_corrected_too():
     results = grid("none", "finetune", tasks=("xnli", "pos"))
     found = compared(results, all_of(0.0, "="))

@@ -5,8 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from raxalign.analysis.cells import Cell
+from raxalign.analysis.significance import Comparison
 from raxalign.report.compared import ComparisonTables, Ranking, all_pairs
-from raxalign.values.comparisons import comparisons
+from raxalign.values.comparisons import OTHER_LANGUAGES, Compared, comparisons
 from tests.ledgers import made_up
 from tests.report.material import results_of, share, with_tests
 
@@ -63,6 +65,41 @@ def test_the_report_draws_the_ranks_of_three_methods_and_not_of_two(results, mad
     two = replace(results, cells=results.cells[:2])
     parts = share("languages", two, ledger=made[1], figures=tmp_path).parts
     assert [part.anchor for part in parts] == ["languages"]
+
+
+def test_methods_of_several_sets_are_ranked_by_the_mean_over_the_same_languages(results):
+    """By the means over their own sets, romance would be before diverse."""
+    values = {"none": {"es": 0.5, "fr": 0.7, "el": 0.2}, "rotation": {"es": 0.55, "fr": 0.74}}
+    greek = {("rotation", "romance"): 0.2, ("rotation", "diverse"): 0.4}
+    fixed = {"task": "xnli", "task_params": {}, "metric": "accuracy", "split": "test", "seed": 0}
+    fixed |= {"encoder": "mini", "sentences": None}
+    rows = [
+        fixed
+        | {"method": method, "params": {"languages": name}, "trial": method + name, "lang": lang}
+        | {"evaluation": method + name, "unseen": lang not in of}
+        | {"value": greek.get((method, name), 0.2) if lang == "el" else values[method][lang]}
+        for method in values
+        for name, of in {"romance": ("es", "fr"), "diverse": ("es", "el")}.items()
+        for lang in ("es", "fr", "el")
+    ]
+    measured = results.plan.measured
+    cells = Cell.grouped(rows, "en", measured)
+    facts = {
+        "measured": measured("xnli", "accuracy"),
+        "comparison": Comparison(0.1, 0.08, 0.12, 0.01, 2, 2, 100),
+    }
+    entries = [
+        Compared(cell, name, cell.values[name], baseline=base, **facts)
+        for place, base in enumerate(cells)
+        for cell in cells[place + 1 :]
+        for name in cell.values
+    ]
+    (ranking,) = Ranking.of(entries)
+    order = [f"{cell.method} {cell.set}" for cell in ranking.cells]
+    assert order[:2] == ["rotation diverse", "rotation romance"], ".563 and .497 over es, fr and el"
+    assert {*order[2:]} == {"none romance", "none diverse"}
+    apart = [replace(e, comparison=None, untested=OTHER_LANGUAGES) for e in entries]
+    assert list(Ranking.of(apart)) == [], "means over other languages have no order"
 
 
 def test_groups_of_a_ranking_are_places_in_its_own_order(results, made):

@@ -60,7 +60,7 @@ class ChosenOnDev(Section):
         dev = best.mean(task, metric, "dev")
         tested = [v.mean for cell in cells if (v := cell.mean(task, metric, "test"))]
         assert dev is not None, "points have values on dev and test"
-        around = self.results.shown(best, best.mean_name(task, metric, "test"), unit)
+        around = self.results.shown(best, best.compared_mean(task, metric, "test"), unit)
         shown = (
             Entry(results.named(best).removeprefix(best.method).strip() or "–"),
             Entry(unit.show(dev.mean)),

@@ -74,7 +74,11 @@ class Languages(Section):
     def _best(self, table: TableKey) -> Iterator[Table]:
         """Yield the table of the best method per language and size, where there are several."""
         results, (task, metric, _) = self.results, table
-        names = [name for name in results.names_of(table) if not results.uneven(name)]
+        names = [
+            name
+            for name in results.names_of(table)
+            if Cell.shared([(cell, name) for cell in results.cells], results.plan.pivot) is None
+        ]
         names.sort(key=lambda name: name[1] not in MEANS)
         there = [cell for cell in results.cells if cell.names_of(table)]
         sizes = sorted({cell.sentences for cell in there if cell.sentences is not None})
@@ -132,7 +136,7 @@ class Languages(Section):
         dots: list[tuple[float, float]] = []
         names = list(dict.fromkeys(results.named(cell) for cell in results.cells))
         for cell, rank in zip(ranking.cells, ranking.ranks, strict=True):
-            label, mean = results.named(cell), cell.mean_name(*table)
+            label, mean = results.named(cell), cell.compared_mean(*table)
             assert mean is not None, "cells are ranked by their means"
             x, y, ends = rank.rank, scale * cell.values[mean].mean, (rank.best, rank.worst)
             dots.append((x, y))

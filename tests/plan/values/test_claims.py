@@ -9,7 +9,7 @@ from raxalign.errors import RaxalignError
 from raxalign.grid.claims import Claim
 from raxalign.grid.lock import Lock
 from raxalign.values.claims import JudgedClaim
-from tests.ledgers import made_up
+from tests.ledgers import fill, made_up
 
 WORDS = "contextual_accuracy"
 GRID = {"languages": "{together: [de, fr]}", "sentences": "100", "seeds": "[0, 1, 2]"}
@@ -120,6 +120,26 @@ def test_a_claim_over_few_languages_cannot_be_told_and_says_why(opened):
     (found,) = judged(opened, "finetune > none in xnli over languages")
     assert found.verdict == "cannot tell"
     assert "not tested: fewer than 4 languages" in found.line
+
+
+def test_a_verdict_on_a_part_of_the_trials_says_so_with_the_size_that_it_is_about(tmp_path):
+    """Of finetune the trials with 100 pairs alone are done."""
+
+    def write(ledger, opened, trial, key):
+        if (trial.method, trial.sentences) != ("finetune", 400):
+            fill(ledger, opened, trial, key)
+
+    given = {**GRID, "sentences": "[100, 400]", "methods": ("none: {}", "finetune: {}")}
+    opened, _ = made_up(tmp_path, write, **given)
+    (found,) = judged(opened, "finetune > none in retrieval")
+    assert len(found.tests) == 1
+    assert found.says == f"{found.verdict} so far (6 of 9 trials)"
+    assert f"{found.says}: finetune > none in retrieval (100 pairs: " in found.line
+    for trial in opened.plan.trials:
+        fill(opened.storage.ledger, opened, trial, trial.evaluations["retrieval"])
+    (found,) = judged(opened, "finetune > none in retrieval")
+    assert len(found.tests) == 2
+    assert found.says == found.verdict, "what the other tasks lack is not its matter"
 
 
 def test_without_results_nothing_is_judged(opened, tmp_path):
