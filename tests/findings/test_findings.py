@@ -134,9 +134,11 @@ def test_a_claim_stands_next_to_what_other_grids_say_of_it():
         *(held, NOT_YET, "–", NOT_YET, f"{NOT_YET} |")
     ]
     both = {"published_encoder": ran("held"), "other_layer": ran("held")}
-    assert row(**both, other_aligner=ran("held")).endswith("| yes, by 2 of 3 checks |")
-    assert row(**both, other_aligner=ran("cannot tell")).endswith("cannot tell | not decided, by 2 of 3 checks |")
-    assert row(**both, other_aligner=ran("refuted")).endswith("the opposite | no, by 2 of 3 checks |")
+    checks = "by 2 of 3 checks |"
+    assert row(**both, other_aligner=ran("held")).endswith(f"expected | yes, {checks}")
+    open_ = row(**both, other_aligner=ran("cannot tell"))
+    assert open_.endswith(f"cannot tell | not decided, {checks}")
+    assert row(**both, other_aligner=ran("refuted")).endswith(f"the opposite | no, {checks}")
 
 
 def test_a_significant_difference_within_the_margin_says_so():
