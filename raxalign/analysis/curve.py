@@ -60,6 +60,23 @@ class Estimate:
         )
         return told + (f", new languages {_around(*self.wide)})" if self.wide else ")")
 
+    def sides(self, fewer: str, more: str) -> str:
+        """Return which of two is better with fewer pairs than this and which with more, as far as
+        the interval ends, outside of which they differ significantly.
+
+        >>> Estimate(3200.0, 1000.0, None).sides("rotation", "linear")
+        'with fewer than 1,000, rotation is better; with more, no difference is shown'
+        """
+        if self.low is not None and self.high is not None:
+            return f"with more, {more} is better"
+        if self.low is not None:
+            shown = f"with fewer than {_rounded(self.low)}, {fewer} is better"
+            return f"{shown}; with more, no difference is shown"
+        if self.high is not None:
+            shown = f"with more than {_rounded(self.high)}, {more} is better"
+            return f"{shown}; with fewer, no difference is shown"
+        return "no difference is shown"
+
 
 def _rounded(size: float) -> str:
     return f"{float(f'{size:.2g}'):,.0f}"

@@ -202,7 +202,9 @@ class SizeCurves:
                 continue
             both = [self.curves.curves[method] for method in pair]
             low, high = max(one.sizes[0] for one in both), min(one.sizes[-1] for one in both)
-            lower, upper = sorted(pair, key=lambda m: self.curves.curves[m].at(1.01 * found.value))
+            shown = found.high or found.low or found.value  # a size at which they differ
+            ascending = sorted(pair, key=lambda m: self.curves.curves[m].at(shown))
+            lower, upper = ascending if found.high else reversed(ascending)
             yield Crossing(lower, upper, found, not low <= found.value <= high)
 
 

@@ -25,13 +25,20 @@ VALUES = {  # a straight line over the logarithm, one as far above it as ten tim
 }
 
 
-def runs_of(value):
+def runs_of(value, _=0):
     """Three runs about a value, on 40 examples, with hardly any noise."""
     noise = 1e-4 * np.array([-1.0, 0.0, 1.0])
     return Runs((0, 1, 2), value + noise, np.arange(40), np.zeros((3, 40)), chance=True)
 
 
-def curves_of(every):
+def shares_of(value, place=0):
+    """One run without chance on 400 examples, drawn on its own for each place."""
+    right = np.random.default_rng(place).permutation(np.arange(400) < 400 * value)
+    noise = (right - value)[None] / 400
+    return Runs((None,), np.array([value]), np.arange(400), noise, False, True, limits=(0, 1))
+
+
+def curves_of(every, runs_of=runs_of):
     """The results with the curves of each method's values by size."""
     rows = [
         row(method, "de", value, sentences=size, evaluation=f"{method}{size}")
@@ -43,9 +50,9 @@ def curves_of(every):
     for cell in results.cells:
         if cell.sentences is not None:
             cells[cell.method][cell.sentences] = cell
-    fitted = FittedCurves(
-        {m: {size: runs_of(v) for size, v in values.items()} for m, values in every.items()}
-    )
+    of_all = {(m, size): v for m, values in every.items() for size, v in values.items()}
+    runs = {key: runs_of(value, place) for place, (key, value) in enumerate(of_all.items())}
+    fitted = FittedCurves({m: {size: runs[m, size] for size in every[m]} for m in every})
     refused = {method: why for method in every if (why := fitted.misfit(method))}
     return results, SizeCurves(TABLE, cells, fitted, refused)
 
@@ -162,3 +169,24 @@ def test_where_two_curves_cross_is_said_and_drawn(own, told, tmp_path):
     assert part.lead.endswith(f"{told} more, finetune is better.")
     assert "crossing" in part.figures[0].svg
     assert "Circles: where two lines cross" in part.figures[0].caption
+
+
+@pytest.mark.parametrize(
+    ("own", "told"),
+    [  # 1 point against 5 for four times the data, and where nothing differs with fewer
+        ((0.40, 0.41, 0.42), "with fewer than 740, rotation is better; with more, no difference"),
+        ((0.30, 0.31, 0.29), "with more than 290, linear is better; with fewer, no difference"),
+    ],
+)
+def test_a_crossing_says_of_a_side_with_no_significant_difference_that_none_is_shown(
+    own, told, tmp_path
+):
+    sizes = (100, 400, 1_600)
+    linear = dict(zip(sizes, (0.30, 0.35, 0.40), strict=True))
+    results, curves = curves_of(
+        {"rotation": dict(zip(sizes, own, strict=True)), "linear": linear}, shares_of
+    )
+    section = Worth(Material(results, tmp_path))
+    section.fitted = [curves]
+    (part,) = section.share().parts
+    assert part.lead.endswith(f"{told} is shown.")

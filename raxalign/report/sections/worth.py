@@ -47,14 +47,15 @@ class Worth(Section):
         return [one for one in found if one is not None]
 
     def _crossings(self, found: SizeCurves, crossed: Sequence[Crossing]) -> Iterator[str]:
-        """Yield where the curves of two methods cross, and which is better beyond."""
+        """Yield where the curves of two methods cross, and which is better on which side."""
         task, metric, _ = found.table
+        higher = self.results.plan.measured(task, metric).sign > 0
         where = f"At {self.results.titled(task)} the" if len(self.fitted) > 1 else "The"
         for lower, upper, at, extrapolated in crossed:
-            better = upper if self.results.plan.measured(task, metric).sign > 0 else lower
             beyond = ", which is extrapolated" if extrapolated else ""
-            cross = f"{where} curves of {lower} and {upper} cross at {at.as_size('pairs')}{beyond}"
-            yield f"{cross}: with more, {better} is better."
+            cross = f"{where} curves of {lower} and {upper} cross at"
+            sides = at.sides(lower, upper) if higher else at.sides(upper, lower)
+            yield f"{cross} {at.as_size('pairs')}{beyond}: {sides}."
 
     def _panel(self, found: SizeCurves, crossed: Sequence[Crossing]) -> Panel:
         """The means with their intervals, and the curves with theirs, up to `SizeCurves.AHEAD`
