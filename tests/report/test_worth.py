@@ -63,25 +63,54 @@ def found():
     return curves_of(VALUES)
 
 
-def test_the_answer_says_what_the_method_is_worth_in_data_and_what_more_would_bring(found):
-    results, curves = found
+def answered(results, curves, best):
+    """The answer where a cell is better than `none`."""
     (base,) = (cell for cell in results.cells if cell.method == "none")
-    best = curves.sizes["finetune"][10_000]
     name = ("xnli", "de", "accuracy", "test")
     test = Comparison(0.2, 0.18, 0.22, 0.01, 3, 3, 40)
     own = {"comparison": test, "verdict": "better", "baseline": base}
-    compared = Compared(best, name, best.values[name], **own)
-    said = answer(results.tested([compared]), curves)
+    return answer(results.tested([Compared(best, name, best.values[name], **own)]), curves)
+
+
+def test_the_answer_says_what_the_method_is_worth_in_data_and_what_more_would_bring(found):
+    results, curves = found
+    best = curves.sizes["finetune"][10_000]
+    said = answered(results, curves, best)
     told = "By its curve over the number of sentence pairs it takes 1,000 pairs (95 % CI 990–1,000)"
     told += " for what rotation reaches with 10,000 and would come to 68.0 % (95 % CI 68.0–68.0)"
     assert told in said
     assert "with 40,000, which is extrapolated." in said
-    assert "By its curve" not in answer(results.tested([compared]))
+    assert "By its curve" not in answered(results, None, best)
+
+
+def test_where_a_curve_leaves_the_range_of_the_metric_nothing_is_extrapolated(tmp_path):
+    """Twelve points for four times the data: 70 % with 100 pairs become 100 % with 3,200."""
+    rising = {100: 0.70, 400: 0.82, 1_600: 0.94}
+    results, curves = curves_of({"rotation": rising, "finetune": rising}, shares_of)
+    assert curves.ahead("finetune") == (6_400, None)
+    why = "its curve leaves the range of the metric at 3,200 pairs"
+    said = answered(results, curves, curves.sizes["finetune"][1_600])
+    assert f"What 6,400 pairs would bring is not extrapolated: {why}." in said
+    assert "would come to" not in said
+    told = curves.told_next(results, 6_400)
+    assert told.endswith(f"rotation no value ({why}), finetune no value ({why})")
+    section = Worth(Material(results, tmp_path))
+    section.fitted = [curves]
+    (part,) = section.share().parts
+    (table,) = part.tables
+    assert [entry.text for entry in table.lines[0].entries[:2]] == ["94.0", "–"]
+    assert f"No value: {why}." in (table.caption, *table.notes)[0]
+    panel = section._panel(curves, [])
+    drawn = [one for one in panel.series if one.look == "curve"]
+    assert [one.x[-1] for one in drawn] == pytest.approx([3_200, 3_200])
+    assert max(end for one in drawn for ends in one.band for end in ends) <= 100
+    assert max(panel.ticks) == 1_600
+    assert "A line ends where it leaves the range of the metric." in part.figures[0].caption
 
 
 def test_the_next_size_continues_the_row_with_what_the_curves_expect_there(found):
     results, curves = found
-    told = curves.told_next(results.unit(*TABLE[:2]), 40_000)
+    told = curves.told_next(results, 40_000)
     assert told == (
         "next size: 40,000 in `sentences`; by the curves at xnli (accuracy) rotation 63.0 % (95 %"
         " CI 63.0–63.0), finetune 68.0 % (95 % CI 68.0–68.0)"
