@@ -341,7 +341,7 @@ class _Answer:
         as the curves over the number of sentence pairs have it.
         """
         curves, method = self.curves, self.results.named(system)
-        if curves is None or method not in curves.shown:
+        if curves is None or curves.encoder != system.encoder or method not in curves.shown:
             return
         unit, several = self.results.unit(*curves.table[:2]), list(curves.worths(method))
         told = []

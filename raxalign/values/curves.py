@@ -117,7 +117,17 @@ class SizeCurves:
     def __repr__(self) -> str:
         """Say what there is: all cells with their runs would fill screens."""
         methods = (f"{name} {sorted(self.sizes[name])}" for name in self.shown)
-        return f"<curves of {' '.join(map(str, self.table))}: {', '.join(methods) or 'none'}>"
+        where = f"{' '.join(self.table)} on {self.encoder}"
+        return f"<curves of {where}: {', '.join(methods) or 'none'}>"
+
+    @property
+    def encoder(self) -> str:
+        """The encoder that all of them are of."""
+        return next(cell.encoder for cells in self.sizes.values() for cell in cells.values())
+
+    def on(self, results: Scoreboard) -> str:
+        """Return what names the encoder where results are of several: `` on mini``."""
+        return f" on {self.encoder}" if results.several_encoders else ""
 
     @property
     def shown(self) -> list[str]:
@@ -181,7 +191,7 @@ class SizeCurves:
     def told_next(self, results: Scoreboard, size: int) -> str:
         """Say which size continues the row, and what the curves of some results expect there."""
         task, metric, _ = self.table
-        unit, where = results.unit(task, metric), f"{task} ({metric})"
+        unit, where = results.unit(task, metric), f"{task} ({metric}){self.on(results)}"
         told = [f"{one} {self.told_at(unit, one, size)}" for one in self.shown[: self.NAMED]]
         return f"next size: {size:,} in `sentences`; by the curves at {where} {', '.join(told)}"
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import raxalign as rx
 from raxalign.analysis.curve import FittedCurves
 from raxalign.analysis.significance import Comparison, Runs
 from raxalign.report.answer import answer
@@ -13,7 +14,8 @@ from raxalign.report.sections.worth import Worth
 from raxalign.values.comparisons import Compared
 from raxalign.values.curves import SizeCurves
 from raxalign.values.scoreboard import Scoreboard
-from tests.grids import write_grid
+from tests.grids import TINY, write_grid
+from tests.ledgers import made_up
 from tests.ran import ran
 from tests.report.test_answer import EMPTY, row
 
@@ -81,6 +83,38 @@ def test_the_answer_says_what_the_method_is_worth_in_data_and_what_more_would_br
     assert told in said
     assert "with 40,000, which is extrapolated." in said
     assert "By its curve" not in answered(results, None, best)
+
+
+def test_curves_of_one_encoder_name_it_and_say_nothing_of_a_system_on_another(found, tmp_path):
+    one, curves = found
+    assert curves.encoder == "mini"
+    own = [row("finetune", "de", 0.7, sentences=10_000, encoder="other", evaluation="other")]
+    (other,) = Scoreboard.of(own, EMPTY).cells
+    results = replace(one, cells=[*one.cells, other])
+    assert "By its curve" in answered(results, curves, curves.sizes["finetune"][10_000])
+    assert "By its curve" not in answered(results, curves, other)
+    assert "at xnli (accuracy) on mini rotation 63.0 %" in curves.told_next(results, 40_000)
+    crossed = {100: 0.40, 1_000: 0.55, 10_000: 0.70}
+    _, crossing = curves_of({"rotation": VALUES["rotation"], "finetune": crossed})
+    for shown, named in ((one, ""), (results, " on mini")):
+        section = Worth(Material(shown, tmp_path))
+        section.fitted = [crossing]
+        (part,) = section.share().parts
+        assert part.lead.startswith(f"The curves of rotation and finetune{named} cross at ")
+        assert part.tables[0].title == f"xnli: what data is worth{named}"
+        panel = section._panel(crossing, [])
+        assert panel.title.endswith(f"training run (one seed){',' * bool(named)}{named}")
+
+
+def test_curves_of_a_grid_are_those_of_its_first_encoder_and_say_so(tmp_path):
+    encoders = f"[{TINY}, {TINY.replace('hidden_size: 16', 'hidden_size: 32')}]"
+    sizes = {"languages": "{together: [de]}", "sentences": "[100, 200, 800]", "more": ""}
+    opened, _ = made_up(tmp_path, encoder=encoders, **sizes)
+    first, _ = opened.plan.encoders
+    found = rx.curves(opened, "xnli")
+    assert found.encoder == first
+    assert {cell.encoder for of in found.sizes.values() for cell in of.values()} == {first}
+    assert str(found).startswith(f"<curves of xnli accuracy test on {first}: rotation [100, ")
 
 
 def test_where_a_curve_leaves_the_range_of_the_metric_nothing_is_extrapolated(tmp_path):

@@ -55,7 +55,7 @@ class Worth(Section):
         where = f"At {self.results.titled(task)} the" if len(self.fitted) > 1 else "The"
         for lower, upper, at, extrapolated in crossed:
             beyond = ", which is extrapolated" if extrapolated else ""
-            cross = f"{where} curves of {lower} and {upper} cross at"
+            cross = f"{where} curves of {lower} and {upper}{found.on(self.results)} cross at"
             sides = at.sides(lower, upper) if higher else at.sides(upper, lower)
             yield f"{cross} {at.as_size('pairs')}{beyond}: {sides}."
 
@@ -92,6 +92,7 @@ class Worth(Section):
             spans = [(one.at.low or low, one.at.high or high) for one in crossed]
             series.append(Series("crossing", xs, ys, x_ends=spans, look="crossing"))
         basis = self.results.basis(task, [c for own in found.sizes.values() for c in own.values()])
+        basis += f",{on}" if (on := found.on(self.results)) else ""
         y, x = self.results.axis(task, metric), "sentence pairs per language"
         return Panel(basis, x, y, series, log=True, ticks=sorted(ticks))
 
@@ -102,7 +103,8 @@ class Worth(Section):
         others = [method for method in methods if method in found.shown]
         others = others if len(others) > 1 else []
         columns = (f"{method} with {max(found.sizes[method]):,}" for method in others)
-        title = f"{self.results.titled(found.table[0])}: what data is worth"
+        task, on = self.results.titled(found.table[0]), found.on(self.results)
+        title = f"{task}: what data is worth{on}"
         ahead = f"{SizeCurves.AHEAD} times as many"
         lines = tuple(self._lines(found, methods, others, notes))
         at = (found.curves.at(method, max(found.sizes[method])) for method in found.shown)
