@@ -68,10 +68,11 @@ def found(grid: Path, storage: str, upto: int | None) -> Iterator[Held | str]:
                 name = (task, lang, metric, split)
                 runs = {size: predictions.runs(cells[size], [name])[name] for size in cells}
                 fitted = FittedCurves({method: {size: runs[size] for size in small}})
-                if why := fitted.misfit(method):
+                expected = fitted.at(method, largest)
+                why = fitted.misfit(method) or fitted.curves[method].leaves(largest)
+                if why or expected is None:
                     yield f"{task}, {method}, {lang}: {why}"
                 else:
-                    expected = fitted.at(method, largest)
                     yield Held(task, method, lang, expected, runs[largest].mean())
 
 

@@ -154,10 +154,12 @@ def curves(grid: Grid, task: str | None = None) -> SizeCurves:
     three sizes or more, of the mean over languages, with values as `results` has them.
 
     Of what it returns, ``shown`` are the methods whose values lie on their curves,
-    ``curves.at(method, size)`` is the value at any size with its 95 % confidence interval,
+    ``encoder`` is the encoder of all curves, the first one of a grid with several,
+    ``curves.at(method, size)`` is the value at any size with its 95 % confidence interval, None
+    where the curve leaves the range of the metric (``curves.curves[method].leaves(size)``),
     ``worths(other)`` yields each method, its largest size, and the pairs of another method that
     this is worth, ``crossings()`` where two curves cross, ``ahead(method)`` four times the largest
-    size with the value there, and ``following`` is the size that continues the row.
+    size with the value there (or None), and ``following`` is the size that continues the row.
 
     Args:
         grid: what `plan` returned, or a grid file.

@@ -116,7 +116,7 @@ def test_curves_are_those_of_the_report_and_a_grid_with_fewer_sizes_has_none(
     found = rx.curves(opened, "xnli")
     assert found.table == ("xnli", "accuracy", "test")
     named = ", ".join(f"{method} [100, 200, 800]" for method in found.shown)
-    assert str(found) == f"<curves of xnli accuracy test: {named}>"
+    assert str(found) == f"<curves of xnli accuracy test on {found.encoder}: {named}>"
     assert found.following == 3200
     assert found.ahead("rotation")[0] == 3200
     for method, size, pairs in found.worths("rotation"):

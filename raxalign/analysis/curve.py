@@ -36,6 +36,8 @@ _FARTHEST, _PLACES = 4.0, 120
 """How far beyond the sizes that were run a curve is drawn and searched, as a factor, and at how
 many places.
 """
+_NEVER = 100.0  # the logarithm of a factor that no data grows by
+_ROUNDING = 1e-9  # a curve through means of 1 may be that much above it
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,23 @@ class Estimate:
         )
         return told + (f", new languages {_around(*self.wide)})" if self.wide else ")")
 
+    def sides(self, fewer: str, more: str) -> str:
+        """Return which of two is better with fewer pairs than this and which with more, as far as
+        the interval ends, outside of which they differ significantly.
+
+        >>> Estimate(3200.0, 1000.0, None).sides("rotation", "linear")
+        'with fewer than 1,000, rotation is better; with more, no difference is shown'
+        """
+        if self.low is not None and self.high is not None:
+            return f"with more, {more} is better"
+        if self.low is not None:
+            shown = f"with fewer than {_rounded(self.low)}, {fewer} is better"
+            return f"{shown}; with more, no difference is shown"
+        if self.high is not None:
+            shown = f"with more than {_rounded(self.high)}, {more} is better"
+            return f"{shown}; with fewer, no difference is shown"
+        return "no difference is shown"
+
 
 def _rounded(size: float) -> str:
     return f"{float(f'{size:.2g}'):,.0f}"
@@ -74,8 +93,8 @@ def _around(low: float | None, high: float | None) -> str:
 
 @dataclass(frozen=True)
 class Curve:
-    """The curve of one method: the means over runs at its `sizes`, ascending, and what was fitted
-    to them.
+    """The curve of one method: the means over runs at its `sizes`, ascending, what was fitted to
+    them, and between which `limits` the values of their metric are.
     """
 
     sizes: tuple[int, ...]
@@ -84,12 +103,19 @@ class Curve:
     level: float
     slope: float
     bend: float
+    limits: tuple[float, float] = (-math.inf, math.inf)
 
     FEWEST: ClassVar = 3
     """Sizes, with fewer of which nothing shows whether a curve describes them."""
 
     @classmethod
-    def fit(cls, sizes: Sequence[int], means: Floats, runs: Floats) -> Curve:
+    def fit(
+        cls,
+        sizes: Sequence[int],
+        means: Floats,
+        runs: Floats,
+        limits: tuple[float, float] = (-math.inf, math.inf),
+    ) -> Curve:
         """Fit a curve; raises ValueError for fewer than `FEWEST` sizes."""
         if len(sizes) < cls.FEWEST:
             raise ValueError(f"a curve takes at least {cls.FEWEST} sizes")
@@ -102,7 +128,7 @@ class Curve:
             if best is None or missed < best[0]:
                 best = missed, float(level), float(slope), float(bend)
         assert best is not None, "there are bends"
-        return cls(tuple(sizes), means, runs, *best[1:])
+        return cls(tuple(sizes), means, runs, *best[1:], limits)
 
     @property
     def bends(self) -> bool:
@@ -110,8 +136,28 @@ class Curve:
         return _BENDS[0] < self.bend < _BENDS[1]
 
     def at(self, size: float) -> float:
-        """Return its value at a size."""
+        """Return its value at a size, also where it `leaves` the range of its metric."""
         return self.level + self.slope * float(_grown(_logs([size], self.sizes), self.bend)[0])
+
+    @cached_property
+    def within(self) -> tuple[float, float]:
+        """The smallest and the largest size at which its value is one that the metric can have."""
+        if not self.slope:
+            return 0.0, math.inf
+        low, high = self.limits
+        ends = low - _ROUNDING, high + _ROUNDING
+        first, last = sorted((end - self.level) / self.slope for end in ends)
+        return self._size(first), self._size(last)
+
+    def leaves(self, size: float) -> str:
+        """Return where it leaves the range of its metric on the way to a size, beyond which it has
+        no values; empty where it does not.
+        """
+        first, last = self.within
+        if first <= size <= last:
+            return ""
+        at = _rounded(min(max(size, first), last))
+        return f"its curve leaves the range of the metric at {at} pairs"
 
     def weights(self, size: float) -> Floats:
         """Return by how much each mean moves the value at a size, (sizes,)."""
@@ -127,6 +173,13 @@ class Curve:
         left, size, _ = np.linalg.svd(wide)
         rank = int((size > 1e-10 * size[0]).sum())
         return [np.asarray(column * root) for column in left.T[rank:]]
+
+    def _size(self, grown: float) -> float:
+        """The size at which it has grown by so many slopes."""
+        if self.bend:
+            left = 1 - self.bend * grown
+            grown = -math.log(left) / self.bend if left > 0 else math.inf
+        return self.sizes[0] * math.exp(grown) if grown < _NEVER else math.inf
 
     def _basis(self, sizes: Sequence[float]) -> Floats:
         """The derivatives of the values at sizes by level, slope and, if it is one, bend."""
@@ -218,7 +271,7 @@ class FittedCurves:
             every += own
             counts = np.array([float(len(side.seeds)) for side in own])
             means = np.array([side.mean() for side in own])
-            self.curves[method] = Curve.fit(sorted(by_size), means, counts)
+            self.curves[method] = Curve.fit(sorted(by_size), means, counts, own[0].limits)
         if not every:
             raise ValueError("there is nothing to fit")
         parts = Runs.aligned(every)
@@ -232,12 +285,18 @@ class FittedCurves:
         self._trained = {method: own for method, own in found.items() if own is not None}
         self._languages = self._sampled(languages, shared) if languages else None
 
-    def at(self, method: str, size: float) -> Estimate:
-        """Return the value of a method's curve at a size."""
-        value = self.curves[method].at(size)
+    def at(self, method: str, size: float) -> Estimate | None:
+        """Return the value of a method's curve at a size, with intervals that end where the values
+        of its metric do; None where the curve leaves their range (`Curve.leaves`).
+        """
+        curve = self.curves[method]
+        if curve.leaves(size):
+            return None
+        low, high = curve.limits
+        value = min(max(curve.at(size), low), high)
         noises = [self._noise([(1.0, method, size)], wide=wide) for wide in self._sorts]
         halves = [0.0 if noise.absent else noise.half(1e-6) for noise in noises]
-        found = [(value - half, value + half) for half in halves]
+        found = [(max(value - half, low), min(value + half, high)) for half in halves]
         return Estimate(value, *found[0], *found[1:])
 
     def misfit(self, method: str) -> str:
@@ -260,8 +319,11 @@ class FittedCurves:
         """Return the size at which another method's curve has the value of this one at a size, with
         those at which it does not differ from it; None where it nowhere has it.
         """
+        if self.curves[method].leaves(size):
+            return None
         value = self.curves[method].at(size)
         return self._equal(
+            [self.curves[other]],
             self.curves[other].sizes,
             lambda place: self.curves[other].at(place) - value,
             lambda place: [(1.0, other, place), (-1.0, method, size)],
@@ -274,6 +336,7 @@ class FittedCurves:
         curves = self.curves[method], self.curves[other]
         ends = max(curve.sizes[0] for curve in curves), min(curve.sizes[-1] for curve in curves)
         return self._equal(
+            curves,
             ends,
             lambda place: curves[0].at(place) - curves[1].at(place),
             lambda place: [(1.0, method, place), (-1.0, other, place)],
@@ -281,22 +344,31 @@ class FittedCurves:
 
     def _equal(
         self,
+        curves: Sequence[Curve],
         sizes: Sequence[int],
         apart: Callable[[float], float],
         terms: Callable[[float], Sequence[tuple[float, str, float]]],
     ) -> Estimate | None:
         """The size at which a difference is 0, of several the one nearest to the middle, and the
-        ends of those around it at which it is not significant.
+        ends of those around it at which it is not significant; only where no curve leaves the range
+        of its metric.
         """
         places = np.geomspace(min(sizes) / _FARTHEST, max(sizes) * _FARTHEST, _PLACES).tolist()
         found = [apart(place) for place in places]
-        turns = [k for k, (a, b) in enumerate(pairwise(found)) if a * b <= 0 and a != b]
+
+        def left(place: float) -> bool:
+            return any(curve.leaves(place) for curve in curves)
+
+        roots = {
+            k: places[k] * (places[k + 1] / places[k]) ** (a / (a - b))
+            for k, (a, b) in enumerate(pairwise(found))
+            if a * b <= 0 and a != b
+        }
+        turns = [k for k, root in roots.items() if not left(root)]
         if not turns:
             return None
         turn = min(turns, key=lambda k: abs(k - _PLACES // 2))
-
-        left, right = found[turn], found[turn + 1]
-        root = places[turn] * (places[turn + 1] / places[turn]) ** (left / (left - right))
+        root = roots[turn]
 
         def same(at: float, wide: bool) -> bool:
             return self._noise(terms(at), wide=wide).p(apart(at)) >= LEVEL
@@ -305,6 +377,8 @@ class FittedCurves:
             """The end, on a way from the turn, of the sizes with no significant difference."""
             kept = root
             for k in way:
+                if left(places[k]):
+                    return None
                 if not same(places[k], wide):
                     return _bisected(kept, places[k], lambda at: same(at, wide))
                 kept = places[k]

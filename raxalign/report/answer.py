@@ -341,19 +341,23 @@ class _Answer:
         as the curves over the number of sentence pairs have it.
         """
         curves, method = self.curves, self.results.named(system)
-        if curves is None or method not in curves.shown:
+        if curves is None or curves.encoder != system.encoder or method not in curves.shown:
             return
         unit, several = self.results.unit(*curves.table[:2]), list(curves.worths(method))
         told = []
         if several:
             other, size, worth = max(
-                several, key=lambda one: curves.curves.at(one[0], one[1]).value
+                several, key=lambda one: curves.curves.curves[one[0]].at(one[1])
             )
             told.append(f"takes {worth.as_size('pairs')} for what {other} reaches with {size:,}")
-        size = curves.ahead(method)[0]
-        value = curves.told_at(unit, method, size)
-        told.append(f"would come to {value} with {size:,}, which is extrapolated")
-        yield f"By its curve over the number of sentence pairs it {' and '.join(told)}."
+        size, ahead = curves.ahead(method)
+        if ahead is not None:
+            value = curves.told_at(unit, method, size)
+            told.append(f"would come to {value} with {size:,}, which is extrapolated")
+        if told:
+            yield f"By its curve over the number of sentence pairs it {' and '.join(told)}."
+        if left := curves.curves.curves[method].leaves(size):
+            yield f"What {size:,} pairs would bring is not extrapolated: {left}."
 
     def _other(self, subject: str, tally: LanguageTally, *, named: bool = False) -> str:
         """The clause on another task, other languages or another metric."""

@@ -117,21 +117,35 @@ class SizeCurves:
     def __repr__(self) -> str:
         """Say what there is: all cells with their runs would fill screens."""
         methods = (f"{name} {sorted(self.sizes[name])}" for name in self.shown)
-        return f"<curves of {' '.join(map(str, self.table))}: {', '.join(methods) or 'none'}>"
+        where = f"{' '.join(self.table)} on {self.encoder}"
+        return f"<curves of {where}: {', '.join(methods) or 'none'}>"
+
+    @property
+    def encoder(self) -> str:
+        """The encoder that all of them are of."""
+        return next(cell.encoder for cells in self.sizes.values() for cell in cells.values())
+
+    def on(self, results: Scoreboard) -> str:
+        """Return what names the encoder where results are of several: `` on mini``."""
+        return f" on {self.encoder}" if results.several_encoders else ""
 
     @property
     def shown(self) -> list[str]:
         """The methods whose curves describe their values."""
         return [method for method in self.sizes if method not in self.refused]
 
-    def ahead(self, method: str) -> tuple[int, Estimate]:
-        """Return `AHEAD` times the largest size of a method, and the value of its curve there."""
+    def ahead(self, method: str) -> tuple[int, Estimate | None]:
+        """Return `AHEAD` times the largest size of a method, and the value of its curve there; None
+        where that leaves the range of the metric before.
+        """
         size = self.AHEAD * max(self.sizes[method])
         return size, self.curves.at(method, size)
 
     def told_at(self, unit: NumberFormat, method: str, size: float) -> str:
-        """Say the value of a method's curve at a size, with its intervals."""
+        """Say the value of a method's curve at a size, with its intervals, or why it has none."""
         found = self.curves.at(method, size)
+        if found is None:
+            return f"no value ({self.curves.curves[method].leaves(size)})"
         spans = [(found.low, found.high), *filter(None, [found.wide])]
         shown = [unit.show_interval(*ends).strip("[]").replace(", ", "–") for ends in spans]
         sign = " %" if unit.sign else ""
@@ -156,8 +170,7 @@ class SizeCurves:
         size = found._within(there)
         if not size:
             return f"no next size: the corpus has about {there:,} sentence pairs for training"
-        told = found.told_next(results.unit(*found.table[:2]), size)
-        return f"{told}; {_made_again(opened, plan, size)}"
+        return f"{found.told_next(results, size)}; {_made_again(opened, plan, size)}"
 
     @property
     def following(self) -> int:
@@ -175,12 +188,12 @@ class SizeCurves:
         unit = 10 ** max(len(str(there)) - 2, 0)  # two digits
         return there // unit * unit if 2 * there >= 3 * last else 0
 
-    def told_next(self, unit: NumberFormat, size: int) -> str:
-        """Say which size continues the row, and what the curves expect there."""
-        told = [f"{one} {self.told_at(unit, one, size)}" for one in self.shown[: self.NAMED]]
+    def told_next(self, results: Scoreboard, size: int) -> str:
+        """Say which size continues the row, and what the curves of some results expect there."""
         task, metric, _ = self.table
-        expected = f"next size: {size:,} in `sentences`; by the curves at {task} ({metric})"
-        return f"{expected} {', '.join(told)}"
+        unit, where = results.unit(task, metric), f"{task} ({metric}){self.on(results)}"
+        told = [f"{one} {self.told_at(unit, one, size)}" for one in self.shown[: self.NAMED]]
+        return f"next size: {size:,} in `sentences`; by the curves at {where} {', '.join(told)}"
 
     def worths(self, other: str) -> Iterator[tuple[str, int, Estimate]]:
         """Yield the methods, with their largest sizes, that a number of sentence pairs of another
@@ -202,7 +215,9 @@ class SizeCurves:
                 continue
             both = [self.curves.curves[method] for method in pair]
             low, high = max(one.sizes[0] for one in both), min(one.sizes[-1] for one in both)
-            lower, upper = sorted(pair, key=lambda m: self.curves.curves[m].at(1.01 * found.value))
+            shown = found.high or found.low or found.value  # a size at which they differ
+            ascending = sorted(pair, key=lambda m: self.curves.curves[m].at(shown))
+            lower, upper = ascending if found.high else reversed(ascending)
             yield Crossing(lower, upper, found, not low <= found.value <= high)
 
 

@@ -1,6 +1,7 @@
 """FittedCurves over sizes: what is fitted, against values by hand, and what is refused."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -68,6 +69,58 @@ def test_what_one_method_is_worth_in_pairs_of_another_and_where_they_cross():
     assert crossing is not None
     assert crossing.value == pytest.approx(10**3.5, rel=0.01)
     assert curves.crossing("one", "other") is None
+
+
+def shares(values, examples):
+    """Runs without chance, (name, size) -> a share of examples, each drawn on its own."""
+    rng, units = np.random.default_rng(0), np.arange(examples)
+    found = {}
+    for key, value in values.items():
+        right = rng.permutation(units < value * examples)
+        noise = (right - value)[None] / examples
+        found[key] = Runs((None,), np.array([value]), units, noise, False, True, limits=(0, 1))
+    return found
+
+
+def test_intervals_of_a_curve_end_where_the_values_of_its_metric_do():
+    curves = FittedCurves({"one": shares({100: 0.98, 400: 0.99, 1_600: 1.0}, 300)})
+    ends = [curves.at("one", size) for size in (100, 1_600)]
+    assert all(one is not None and (one.low or 0) >= 0 and (one.high or 0) <= 1 for one in ends)
+    assert ends[1] is not None
+    assert (ends[1].value, ends[1].high) == pytest.approx((1.0, 1.0))
+    flat = FittedCurves({"one": shares(dict.fromkeys(LOGS, 1.0), 50)})
+    assert flat.at("one", 40_000) is not None  # rounding leaves no range
+
+
+def test_a_curve_has_no_value_beyond_the_range_of_its_metric():
+    """Twelve points for four times the data: 70 % with 100 become 100 % with 100 * 4 ** 2.5."""
+    rising = {100: 0.70, 400: 0.82, 1_600: 0.94}
+    curves = FittedCurves(
+        {
+            "rising": shares(rising, 300),
+            "falling": shares({n: 1 - v for n, v in rising.items()}, 300),
+            "above": shares(dict(zip(rising, (0.71, 0.90, 0.99), strict=True)), 300),
+        }
+    )
+    assert curves.at("rising", 3_200) is not None
+    for name in ("rising", "falling"):
+        assert curves.at(name, 6_400) is None
+        told = "its curve leaves the range of the metric at 3,200 pairs"
+        assert curves.curves[name].leaves(6_400) == told
+        assert curves.curves[name].leaves(3_200) == ""
+    assert curves.at("above", 1_600) is None  # its line has 100.7 % there
+    assert curves.worth("above", 1_600, "rising") is None
+
+
+def test_curves_that_would_cross_beyond_the_range_of_their_metric_do_not():
+    """A line of 9 points for four times the data meets one of 12 at 104 %."""
+    rising = shares({100: 0.70, 400: 0.82, 1_600: 0.94}, 400)
+    upper = shares({100: 0.785, 400: 0.875, 1_600: 0.965}, 400)
+    assert FittedCurves({"one": rising, "other": upper}).crossing("one", "other") is None
+    free = [{n: replace(r, limits=(-1, 2)) for n, r in of.items()} for of in (rising, upper)]
+    found = FittedCurves({"one": free[0], "other": free[1]}).crossing("one", "other")
+    assert found is not None
+    assert found.value == pytest.approx(100 * 4 ** (8.5 / 3), rel=0.01)
 
 
 def test_values_beside_a_curve_are_said_to_be():

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import raxalign as rx
 from raxalign.analysis.curve import FittedCurves
 from raxalign.analysis.significance import Comparison, Runs
 from raxalign.report.answer import answer
@@ -13,7 +14,8 @@ from raxalign.report.sections.worth import Worth
 from raxalign.values.comparisons import Compared
 from raxalign.values.curves import SizeCurves
 from raxalign.values.scoreboard import Scoreboard
-from tests.grids import write_grid
+from tests.grids import TINY, write_grid
+from tests.ledgers import made_up
 from tests.ran import ran
 from tests.report.test_answer import EMPTY, row
 
@@ -25,13 +27,20 @@ VALUES = {  # a straight line over the logarithm, one as far above it as ten tim
 }
 
 
-def runs_of(value):
+def runs_of(value, _=0):
     """Three runs about a value, on 40 examples, with hardly any noise."""
     noise = 1e-4 * np.array([-1.0, 0.0, 1.0])
     return Runs((0, 1, 2), value + noise, np.arange(40), np.zeros((3, 40)), chance=True)
 
 
-def curves_of(every):
+def shares_of(value, place=0):
+    """One run without chance on 400 examples, drawn on its own for each place."""
+    right = np.random.default_rng(place).permutation(np.arange(400) < 400 * value)
+    noise = (right - value)[None] / 400
+    return Runs((None,), np.array([value]), np.arange(400), noise, False, True, limits=(0, 1))
+
+
+def curves_of(every, runs_of=runs_of):
     """The results with the curves of each method's values by size."""
     rows = [
         row(method, "de", value, sentences=size, evaluation=f"{method}{size}")
@@ -43,9 +52,9 @@ def curves_of(every):
     for cell in results.cells:
         if cell.sentences is not None:
             cells[cell.method][cell.sentences] = cell
-    fitted = FittedCurves(
-        {m: {size: runs_of(v) for size, v in values.items()} for m, values in every.items()}
-    )
+    of_all = {(m, size): v for m, values in every.items() for size, v in values.items()}
+    runs = {key: runs_of(value, place) for place, (key, value) in enumerate(of_all.items())}
+    fitted = FittedCurves({m: {size: runs[m, size] for size in every[m]} for m in every})
     refused = {method: why for method in every if (why := fitted.misfit(method))}
     return results, SizeCurves(TABLE, cells, fitted, refused)
 
@@ -56,25 +65,86 @@ def found():
     return curves_of(VALUES)
 
 
-def test_the_answer_says_what_the_method_is_worth_in_data_and_what_more_would_bring(found):
-    results, curves = found
+def answered(results, curves, best):
+    """The answer where a cell is better than `none`."""
     (base,) = (cell for cell in results.cells if cell.method == "none")
-    best = curves.sizes["finetune"][10_000]
     name = ("xnli", "de", "accuracy", "test")
     test = Comparison(0.2, 0.18, 0.22, 0.01, 3, 3, 40)
     own = {"comparison": test, "verdict": "better", "baseline": base}
-    compared = Compared(best, name, best.values[name], **own)
-    said = answer(results.tested([compared]), curves)
+    return answer(results.tested([Compared(best, name, best.values[name], **own)]), curves)
+
+
+def test_the_answer_says_what_the_method_is_worth_in_data_and_what_more_would_bring(found):
+    results, curves = found
+    best = curves.sizes["finetune"][10_000]
+    said = answered(results, curves, best)
     told = "By its curve over the number of sentence pairs it takes 1,000 pairs (95 % CI 990–1,000)"
     told += " for what rotation reaches with 10,000 and would come to 68.0 % (95 % CI 68.0–68.0)"
     assert told in said
     assert "with 40,000, which is extrapolated." in said
-    assert "By its curve" not in answer(results.tested([compared]))
+    assert "By its curve" not in answered(results, None, best)
+
+
+def test_curves_of_one_encoder_name_it_and_say_nothing_of_a_system_on_another(found, tmp_path):
+    one, curves = found
+    assert curves.encoder == "mini"
+    own = [row("finetune", "de", 0.7, sentences=10_000, encoder="other", evaluation="other")]
+    (other,) = Scoreboard.of(own, EMPTY).cells
+    results = replace(one, cells=[*one.cells, other])
+    assert "By its curve" in answered(results, curves, curves.sizes["finetune"][10_000])
+    assert "By its curve" not in answered(results, curves, other)
+    assert "at xnli (accuracy) on mini rotation 63.0 %" in curves.told_next(results, 40_000)
+    crossed = {100: 0.40, 1_000: 0.55, 10_000: 0.70}
+    _, crossing = curves_of({"rotation": VALUES["rotation"], "finetune": crossed})
+    for shown, named in ((one, ""), (results, " on mini")):
+        section = Worth(Material(shown, tmp_path))
+        section.fitted = [crossing]
+        (part,) = section.share().parts
+        assert part.lead.startswith(f"The curves of rotation and finetune{named} cross at ")
+        assert part.tables[0].title == f"xnli: what data is worth{named}"
+        panel = section._panel(crossing, [])
+        assert panel.title.endswith(f"training run (one seed){',' * bool(named)}{named}")
+
+
+def test_curves_of_a_grid_are_those_of_its_first_encoder_and_say_so(tmp_path):
+    encoders = f"[{TINY}, {TINY.replace('hidden_size: 16', 'hidden_size: 32')}]"
+    sizes = {"languages": "{together: [de]}", "sentences": "[100, 200, 800]", "more": ""}
+    opened, _ = made_up(tmp_path, encoder=encoders, **sizes)
+    first, _ = opened.plan.encoders
+    found = rx.curves(opened, "xnli")
+    assert found.encoder == first
+    assert {cell.encoder for of in found.sizes.values() for cell in of.values()} == {first}
+    assert str(found).startswith(f"<curves of xnli accuracy test on {first}: rotation [100, ")
+
+
+def test_where_a_curve_leaves_the_range_of_the_metric_nothing_is_extrapolated(tmp_path):
+    """Twelve points for four times the data: 70 % with 100 pairs become 100 % with 3,200."""
+    rising = {100: 0.70, 400: 0.82, 1_600: 0.94}
+    results, curves = curves_of({"rotation": rising, "finetune": rising}, shares_of)
+    assert curves.ahead("finetune") == (6_400, None)
+    why = "its curve leaves the range of the metric at 3,200 pairs"
+    said = answered(results, curves, curves.sizes["finetune"][1_600])
+    assert f"What 6,400 pairs would bring is not extrapolated: {why}." in said
+    assert "would come to" not in said
+    told = curves.told_next(results, 6_400)
+    assert told.endswith(f"rotation no value ({why}), finetune no value ({why})")
+    section = Worth(Material(results, tmp_path))
+    section.fitted = [curves]
+    (part,) = section.share().parts
+    (table,) = part.tables
+    assert [entry.text for entry in table.lines[0].entries[:2]] == ["94.0", "–"]
+    assert f"No value: {why}." in (table.caption, *table.notes)[0]
+    panel = section._panel(curves, [])
+    drawn = [one for one in panel.series if one.look == "curve"]
+    assert [one.x[-1] for one in drawn] == pytest.approx([3_200, 3_200])
+    assert max(end for one in drawn for ends in one.band for end in ends) <= 100
+    assert max(panel.ticks) == 1_600
+    assert "A line ends where it leaves the range of the metric." in part.figures[0].caption
 
 
 def test_the_next_size_continues_the_row_with_what_the_curves_expect_there(found):
     results, curves = found
-    told = curves.told_next(results.unit(*TABLE[:2]), 40_000)
+    told = curves.told_next(results, 40_000)
     assert told == (
         "next size: 40,000 in `sentences`; by the curves at xnli (accuracy) rotation 63.0 % (95 %"
         " CI 63.0–63.0), finetune 68.0 % (95 % CI 68.0–68.0)"
@@ -162,3 +232,24 @@ def test_where_two_curves_cross_is_said_and_drawn(own, told, tmp_path):
     assert part.lead.endswith(f"{told} more, finetune is better.")
     assert "crossing" in part.figures[0].svg
     assert "Circles: where two lines cross" in part.figures[0].caption
+
+
+@pytest.mark.parametrize(
+    ("own", "told"),
+    [  # 1 point against 5 for four times the data, and where nothing differs with fewer
+        ((0.40, 0.41, 0.42), "with fewer than 740, rotation is better; with more, no difference"),
+        ((0.30, 0.31, 0.29), "with more than 290, linear is better; with fewer, no difference"),
+    ],
+)
+def test_a_crossing_says_of_a_side_with_no_significant_difference_that_none_is_shown(
+    own, told, tmp_path
+):
+    sizes = (100, 400, 1_600)
+    linear = dict(zip(sizes, (0.30, 0.35, 0.40), strict=True))
+    results, curves = curves_of(
+        {"rotation": dict(zip(sizes, own, strict=True)), "linear": linear}, shares_of
+    )
+    section = Worth(Material(results, tmp_path))
+    section.fitted = [curves]
+    (part,) = section.share().parts
+    assert part.lead.endswith(f"{told} is shown.")

@@ -30,7 +30,9 @@ class Worth(Section):
         crossed = [list(one.crossings(self.MOST_CURVES)) for one in self.fitted]
         both = list(zip(self.fitted, crossed, strict=True))
         told = " ".join(told for one, own in both for told in self._crossings(one, own))
-        about = caption("fitted", crossed=bool(told)) + self.of_methods(self.MOST_CURVES)
+        left = any(one.ahead(method)[1] is None for one in self.fitted for method in one.shown)
+        about = caption("fitted", crossed=bool(told), left=left)
+        about += self.of_methods(self.MOST_CURVES)
         title = "Fitted curves over the number of sentence pairs"
         sketch = Sketch("fitted-curves", title, about, [self._panel(*one) for one in both])
         part = Part("data", "What more data would bring", told)
@@ -47,18 +49,19 @@ class Worth(Section):
         return [one for one in found if one is not None]
 
     def _crossings(self, found: SizeCurves, crossed: Sequence[Crossing]) -> Iterator[str]:
-        """Yield where the curves of two methods cross, and which is better beyond."""
+        """Yield where the curves of two methods cross, and which is better on which side."""
         task, metric, _ = found.table
+        higher = self.results.plan.measured(task, metric).sign > 0
         where = f"At {self.results.titled(task)} the" if len(self.fitted) > 1 else "The"
         for lower, upper, at, extrapolated in crossed:
-            better = upper if self.results.plan.measured(task, metric).sign > 0 else lower
             beyond = ", which is extrapolated" if extrapolated else ""
-            cross = f"{where} curves of {lower} and {upper} cross at {at.as_size('pairs')}{beyond}"
-            yield f"{cross}: with more, {better} is better."
+            cross = f"{where} curves of {lower} and {upper}{found.on(self.results)} cross at"
+            sides = at.sides(lower, upper) if higher else at.sides(upper, lower)
+            yield f"{cross} {at.as_size('pairs')}{beyond}: {sides}."
 
     def _panel(self, found: SizeCurves, crossed: Sequence[Crossing]) -> Panel:
         """The means with their intervals, and the curves with theirs, up to `SizeCurves.AHEAD`
-        times the largest size.
+        times the largest size, as far as they stay within the range of the metric.
         """
         task, metric, _ = found.table
         scale, series = self.results.unit(task, metric).scale, list[Series]()
@@ -72,15 +75,16 @@ class Worth(Section):
             label = method if known else f"{method} (no curve)"
             points = Series(label, list(cells), means, ends=ends, look="dots", colour=colour)
             series.append(points)
-            last, ticks = found.ahead(method)[0], ticks | {*cells}
+            (last, ahead), ticks = found.ahead(method), ticks | {*cells}
             if known:
                 own = [one.at.value for one in crossed if method in (one.lower, one.upper)]
-                xs = np.geomspace(min([*cells, *own]), last, _DRAWN).tolist()
-                at = [found.curves.at(method, x) for x in xs]
+                low, high = found.curves.curves[method].within
+                xs = np.geomspace(max(min([*cells, *own]), low), min(last, high), _DRAWN).tolist()
+                at = list(filter(None, (found.curves.at(method, x) for x in xs)))
                 band = [(scale * (one.low or 0.0), scale * (one.high or 0.0)) for one in at]
                 ys = [scale * one.value for one in at]
                 series.append(Series("", xs, ys, band=band, look="curve", colour=colour))
-                ticks.add(last)
+                ticks |= {last} if ahead else set()
         if crossed:
             xs, curves = [one.at.value for one in crossed], found.curves.curves
             ys = [scale * curves[one.lower].at(one.at.value) for one in crossed]
@@ -88,6 +92,7 @@ class Worth(Section):
             spans = [(one.at.low or low, one.at.high or high) for one in crossed]
             series.append(Series("crossing", xs, ys, x_ends=spans, look="crossing"))
         basis = self.results.basis(task, [c for own in found.sizes.values() for c in own.values()])
+        basis += f",{on}" if (on := found.on(self.results)) else ""
         y, x = self.results.axis(task, metric), "sentence pairs per language"
         return Panel(basis, x, y, series, log=True, ticks=sorted(ticks))
 
@@ -98,10 +103,12 @@ class Worth(Section):
         others = [method for method in methods if method in found.shown]
         others = others if len(others) > 1 else []
         columns = (f"{method} with {max(found.sizes[method]):,}" for method in others)
-        title = f"{self.results.titled(found.table[0])}: what data is worth"
+        task, on = self.results.titled(found.table[0]), found.on(self.results)
+        title = f"{task}: what data is worth{on}"
         ahead = f"{SizeCurves.AHEAD} times as many"
         lines = tuple(self._lines(found, methods, others, notes))
-        about = caption("worth", wide=any(found.ahead(m)[1].wide for m in found.shown[:1]))
+        at = (found.curves.at(method, max(found.sizes[method])) for method in found.shown)
+        about = caption("worth", wide=any(one is not None and one.wide for one in at))
         return notes.on(Table("", title, ("largest", ahead, *columns), lines, about))
 
     def _lines(
@@ -121,16 +128,20 @@ class Worth(Section):
             largest = max(found.sizes[method])
             size, ahead = found.ahead(method)
             values = [
-                Entry(
+                Entry.EMPTY
+                if one is None
+                else Entry(
                     unit.show(one.value),
                     unit.show_interval(one.low, one.high),
                     below=f"{n:,} pairs{of_new(*one.wide) if one.wide else ''}",
                 )
                 for n, one in ((largest, found.curves.at(method, largest)), (size, ahead))
             ]
+            left = found.curves.curves[method].leaves(size)
+            own = (notes.number(f"No value: {left}."),) if left else ()
             worths = {name: estimate for name, _, estimate in found.worths(method)}
             cells = [
                 Entry.EMPTY if other not in worths else Entry(worths[other].as_size())
                 for other in others
             ]
-            yield Line(method, (*values, *cells))
+            yield Line(method, (*values, *cells), notes=own)
