@@ -346,9 +346,8 @@ class _Answer:
         unit, several = self.results.unit(*curves.table[:2]), list(curves.worths(method))
         told = []
         if several:
-            other, size, worth = max(
-                several, key=lambda one: curves.curves.curves[one[0]].at(one[1])
-            )
+            sign, fitted = self.results.plan.measured(*curves.table[:2]).sign, curves.curves.curves
+            other, size, worth = max(several, key=lambda one: sign * fitted[one[0]].at(one[1]))
             told.append(f"takes {worth.as_size('pairs')} for what {other} reaches with {size:,}")
         size, ahead = curves.ahead(method)
         if ahead is not None:
