@@ -6,7 +6,8 @@ trials the grid asks for.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -87,6 +88,7 @@ class Claim:
 
 _FOLDER = "looks/planned"
 _Share = Annotated[float, Field(ge=0, le=1)]
+_Verdict = tuple[str, tuple[str, ...]]  # in words, with the cells that it is about
 
 
 @recorded
@@ -101,7 +103,7 @@ class PlannedLook:
     when: str
     seen: Mapping[str, tuple[_Share, _Share | None, bool]]
     cells: tuple[str, ...]
-    verdicts: Mapping[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+    verdicts: Mapping[str, _Verdict] = field(default_factory=dict)
     claim: str = ""
 
     @classmethod
@@ -115,17 +117,33 @@ class PlannedLook:
                 " a copy, or delete it: `raxalign grid` takes the look again"
             ) from error
 
-    @classmethod
-    def last_verdicts(cls, storage: Storage) -> list[tuple[str, tuple[str, ...]]]:
-        """Return what the last looks of all grids of a storage say of their claims in words, with
-        the cells that each is about.
+    @staticmethod
+    def path(looks: str | None, number: int, claim: str) -> str:
+        """Return where one of the looks of a plan (`Plan.looks`) is recorded, by its number (from
+        1) and its claim (empty: all that were due).
         """
-        there = storage.files.read_many([f"{_FOLDER}/{n}" for n in storage.files.names(_FOLDER)])
-        looks = [cls.read(storage, path, data) for path, data in there.items()]
-        found: dict[tuple[str, tuple[str, ...]], str] = {}
-        for look in sorted(looks, key=lambda look: look.when):
-            found |= {(text, cells): told for text, (told, cells) in look.verdicts.items()}
-        return [(told, cells) for (_, cells), told in found.items()]
+        return f"{_FOLDER}/{looks}-{number}{claim and f'-{digest(claim)[:12]}'}.json"
+
+    @classmethod
+    def last_verdicts(cls, storage: Storage, looks: str | None) -> list[_Verdict]:
+        """Return what the last looks of a plan (`Plan.looks`) say of its claims in words, with the
+        cells that each is about. Warns where there are looks and the plan does not name its own.
+        """
+        names = storage.files.names(_FOLDER)
+        if looks is None and names:
+            warnings.warn(
+                f"{storage}: no verdicts on claims are shown: an earlier version stored the plan,"
+                " without the names of its planned looks; a grid with `stop` that is run again"
+                " stores them",
+                stacklevel=2,
+            )
+        own = [name for name in names if name.startswith(f"{looks}-")]
+        there = storage.files.read_many([f"{_FOLDER}/{name}" for name in own])
+        taken = [cls.read(storage, path, data) for path, data in there.items()]
+        found: dict[str, _Verdict] = {}
+        for look in sorted(taken, key=lambda look: look.when):
+            found |= look.verdicts
+        return list(found.values())
 
 
 _Taken = Sequence[tuple[int, PlannedLook]]  # looks with their numbers, ascending
@@ -167,11 +185,9 @@ class Stop(BaseParams):
         sentences = digest(sorted(claim.text for claim in claims))[:12]
         return f"stop: looks {looks}{within}; claims {sentences}"
 
-    def reached(
-        self, trials: Sequence[Trial], claims: Iterable[Claim], storage: Storage
-    ) -> Iterator[Trial]:
+    def reached(self, trials: Sequence[Trial], taken: _Taken) -> Iterator[Trial]:
         """Return those of all trials that the looks so far ask for."""
-        granted = list(self._granted(self.taken(trials, claims, storage)))
+        granted = list(self._granted(taken))
         return (
             trial
             for trial in trials
@@ -221,13 +237,11 @@ class Stop(BaseParams):
         cells, most = self._cells(own[-1], claim), self.looks[number]  # the last one is its own
         return [trial for trial in trials if trial.cell in cells and (trial.seed or 0) < most]
 
-    def state(
-        self, trials: Sequence[Trial], claims: Iterable[Claim], storage: Storage
-    ) -> tuple[str, bool]:
+    def state(self, trials: Sequence[Trial], taken: _Taken) -> tuple[str, bool]:
         """Return how far the looks are in words, and whether they are over: which claims are open,
         and how many trials there are of those that all seeds of all configurations would take.
         """
-        taken, looks = self.taken(trials, claims, storage), self.looks
+        looks = self.looks
         first = [trial for trial in trials if (trial.seed or 0) < looks[0]]
         moved = sum(trial.seed is not None for trial in first)
         most = len(first) - moved + moved * self.at_most // looks[0]
@@ -245,13 +259,14 @@ class Stop(BaseParams):
         return f"{at}; {count}; {left}", not due
 
     def taken(
-        self, trials: Sequence[Trial], claims: Iterable[Claim], storage: Storage
+        self, looks: str | None, claims: Iterable[Claim], storage: Storage
     ) -> list[tuple[int, PlannedLook]]:
-        """Return the looks that were taken with their numbers, in the order of these."""
-        claims, found = list(claims), list[tuple[int, PlannedLook]]()
-        place, every = self.place(trials, claims), ["", *(claim.text for claim in claims)]
+        """Return the looks of a plan (`Plan.looks`) that were taken with their numbers, in the
+        order of these.
+        """
+        found, every = list[tuple[int, PlannedLook]](), ["", *(claim.text for claim in claims)]
         numbers = range(1, len(self.looks) + 1)
-        paths = [[place(number, claim) for claim in every] for number in numbers]
+        paths = [[PlannedLook.path(looks, number, claim) for claim in every] for number in numbers]
         there = storage.files.read_many([path for several in paths for path in several])
         for number, several in enumerate(paths, start=1):
             own = [PlannedLook.read(storage, p, there[p]) for p in several if p in there]
@@ -260,14 +275,19 @@ class Stop(BaseParams):
             found += [(number, look) for look in own]
         return found
 
-    def place(self, trials: Sequence[Trial], claims: Iterable[Claim]) -> Callable[[int, str], str]:
-        """Return the function from a look's number (from 1) and its claim (empty: all that were
-        due) to where it is recorded, which depends on the plan of looks and on the trials of the
-        first one.
+    def named(self, trials: Sequence[Trial], claims: Sequence[Claim], storage: Storage) -> str:
+        """Return what the looks are recorded under (`Plan.looks`), which depends on the plan of
+        looks, on the trials of the first one, and on what it reads: the results of these trials on
+        the tasks that claims name.
         """
-        first = sorted(trial.key for trial in trials if (trial.seed or 0) < self.looks[0])
-        stem = f"{_FOLDER}/{digest([self.told(claims), first])}"
-        return lambda number, of: f"{stem}-{number}{of and f'-{digest(of)[:12]}'}.json"
+        first = [trial for trial in trials if (trial.seed or 0) < self.looks[0]]
+        keys, told = sorted(trial.key for trial in first), self.told(claims)
+        tasks = {claim.task for claim in claims}
+        read = [key for trial in first for task, key in trial.evaluations.items() if task in tasks]
+        named, earlier = digest([told, keys, sorted(read)]), digest([told, keys])
+        # earlier versions named looks after the trials alone: grids that began so go on so
+        paths = [PlannedLook.path(looks, 1, "") for looks in (named, earlier)]
+        return earlier if storage.files.existing(paths) == {paths[1]} else named
 
     def questions(self, taken: _Taken) -> tuple[list[str], PlannedQuestions]:
         """Return the names of all tests, and what the looks have answered of them."""

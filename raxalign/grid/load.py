@@ -137,7 +137,8 @@ class Opened:
         stop = self.grid.stop
         if stop is None:
             return "", True
-        return stop.state(self.plan.trials, self.grid.claims, self.storage)
+        taken = stop.taken(self.plan.looks, self.grid.claims, self.storage)
+        return stop.state(self.plan.trials, taken)
 
     def again(self, suggested: Callable[[Study], Iterable[Suggestion]] | None = None) -> Opened:
         """Return the grid with what its searches suggested since, or with other suggestions."""
@@ -302,9 +303,11 @@ def _expand(
 
     def made(identity: Identity) -> Plan:
         plan = expand(grid, identity, allow_missing=allow_missing, suggested=suggested)
-        if grid.stop is None:
+        if (stop := grid.stop) is None:
             return plan
-        return plan.only(grid.stop.reached(plan.trials, grid.claims, storage))
+        looks = stop.named(plan.trials, grid.claims, storage)
+        taken = stop.taken(looks, grid.claims, storage)
+        return replace(plan.only(stop.reached(plan.trials, taken)), looks=looks)
 
     try:
         return made(Identity(digests.of, locked))

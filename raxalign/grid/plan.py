@@ -170,6 +170,9 @@ class Plan:
     metrics: tuple[Added, ...] = ()  # that the grid adds: in no key, computed from predictions
     studies: tuple[Study, ...] = ()  # the searches of the grid
     asked: tuple[Asked, ...] = ()  # which trials they have suggested
+    # what planned looks at the grid's claims are recorded under: empty without `stop`, None in
+    # plans of versions that did not know
+    looks: str | None = None
 
     @cached_property
     def by_key(self) -> dict[str, Trial]:

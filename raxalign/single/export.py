@@ -286,8 +286,10 @@ def find(key: str, storage: Storage) -> Found:
     matches: dict[str, Found] = {}
     plans = 0
 
-    def fullness(of: Found) -> tuple[bool, int]:  # a grid may have been run again with more tasks
-        return of.trial.aligned in of.plan.stages, len(of.trial.evaluations)
+    # a grid may have been run again, with more tasks or with looks at its claims
+    def fullness(of: Found) -> tuple[bool, int, bool]:
+        trial, plan = of.trial, of.plan
+        return trial.aligned in plan.stages, len(trial.evaluations), bool(plan.looks)
 
     for plan in StoredPlans(storage):
         plans += 1
@@ -339,7 +341,7 @@ def _card(workshop: Workshop, found: Found, aligned: AlignedEncoder, use: Senten
         base_precision=plan.stages[trial.aligned].base_precision,
         claims=[
             told
-            for told, cells in PlannedLook.last_verdicts(workshop.storage)
+            for told, cells in PlannedLook.last_verdicts(workshop.storage, plan.looks)
             if trial.cell in cells
         ],
         unfinished=Lacking.of(plan, workshop.ledger.keys(), workshop.ledger).short,

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import fmean
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
@@ -114,7 +115,8 @@ class CardScore:
     the independent clusters behind it. `base` is the score of the encoder that it was made from, a
     mean over runs; `difference` is that of the two over all seeds of the grid, with its 95 %
     interval over seeds and examples (`bounds`) and what the test says about it (`verdict`, empty
-    without one). `ways` are the ways of loading the export that give the score.
+    without one); None where it is over other languages than the value, or over several encoders,
+    as in an ``each`` grid. `ways` are the ways of loading the export that give the score.
     """
 
     task: str
@@ -170,7 +172,7 @@ class CardScore:
         parts = ("low", "high", "examples")
         return [
             replace(
-                _score(name, kinds[name[0]], this.values[name].mean, compared.get(name)),
+                _score(name, kinds[name[0]], this, compared.get(name), plan.pivot),
                 **dict[str, Any]((part, getattr(around.get(name), part, None)) for part in parts),
                 lower=plan.measured(name[0], name[2]).better == "lower",
                 ways=ways.get(name[0], cls.ways),
@@ -179,18 +181,30 @@ class CardScore:
         ]
 
 
-def _score(name: Name, kind: str, value: float, against: Compared | None) -> CardScore:
+def _score(name: Name, kind: str, this: Cell, against: Compared | None, pivot: str) -> CardScore:
+    """Return a score of the cell of one trial, next to what the grid says of its whole cell."""
     task, lang, metric, split = name
-    score = CardScore(task, kind, lang, metric, value, split=split)
-    if against is None:
+    score = CardScore(task, kind, lang, metric, this.values[name].mean, split=split)
+    if against is None or against.baseline is None or against.baseline_value is None:
         return score
-    found, base = against.comparison, against.baseline_value
-    score = replace(
-        score, base=base.mean if base is not None else None, difference=against.difference
-    )
+    whole, base, found = against.cell, against.baseline, against.comparison
+    own, of_whole, of_base = (_parts(cell, name, pivot) for cell in (this, whole, base))
+    runs = [keys for part in of_whole for keys in whole.evaluations.get(part, {}).values()]
+    # the cell of an `each` grid has the languages, and under one seed the encoders, of all trials
+    if not own == of_whole == of_base or any(len(keys) > 1 for keys in runs):
+        bases = [base.values[part].mean for part in sorted(own & base.values.keys())]
+        return replace(score, base=fmean(bases)) if len(bases) == len(own) else score
+    score = replace(score, base=against.baseline_value.mean, difference=against.difference)
     if found is None or found.low is None or found.high is None:
         return score
     return replace(score, bounds=(found.low, found.high), verdict=against.verdict or "")
+
+
+def _parts(cell: Cell, name: Name, pivot: str) -> set[Name]:
+    """Return the names of the values that one of a cell is the mean of, or is itself."""
+    task, lang, metric, split = name
+    langs = cell.languages_of(name, pivot) if lang in MEANS else [lang]
+    return {(task, one, metric, split) for one in langs}
 
 
 def _spoken(aligned: AlignedEncoder, use: SentenceUse, choices: Sequence[str]) -> dict[str, Any]:

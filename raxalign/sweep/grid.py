@@ -164,6 +164,8 @@ def run_whole(
     """
     for left in opened.storage.abandoned():
         discard(left)
+    if opened.plan.looks:  # an export finds the names of the looks in the stored plan
+        StoredPlans(opened.storage).write(opened.plan)
     if budget is not None and opened.grid.stop is not None:
         return _look_within(opened, opened.grid.stop, budget)
     named = _run_named(opened, plan) if plan.trials else Ended(plan, 0, 0, {})

@@ -210,10 +210,8 @@ class TrackedGrid:
         description of the grid's experiment, where they are others than before and the grid was
         tracked; returns a message where that could not be done.
         """
-        name, uri = self._opened.plan.name, self.target.uri
-        own = {trial.cell for trial in self._opened.plan.trials}
-        every = PlannedLook.last_verdicts(self.target.storage)
-        verdicts = [(told, cells) for told, cells in every if own.issuperset(cells)]
+        plan, uri = self._opened.plan, self.target.uri
+        name, verdicts = plan.name, PlannedLook.last_verdicts(self.target.storage, plan.looks)
         answer = "\n".join([answer, *(f"\n- {told}" for told, _ in verdicts)])
         marker = self.target.storage.local / "tracked" / f"{digest([uri, name])[:32]}.answer"
         wanted = json.dumps({"grid": name, "uri": masked(uri), "answer": answer})

@@ -226,7 +226,7 @@ class _Followed:
     @classmethod
     def of(cls, opened: Opened, stop: Stop) -> _Followed:
         """Read the looks."""
-        return cls(opened, stop, stop.taken(opened.plan.trials, opened.grid.claims, opened.storage))
+        return cls(opened, stop, stop.taken(opened.plan.looks, opened.grid.claims, opened.storage))
 
     def tests(self, look: int) -> dict[str, tuple[Claim, ClaimTest]]:
         """Return all tests with the runs of a look (from 1), by their names."""
@@ -265,9 +265,9 @@ class _Followed:
         found = replace(self, taken=[*self.taken, (number, look)]).judged()
         verdicts = {one.claim.text: (one.line, one.cells) for one in found}
         look = replace(look, cells=tuple(sorted(cells)), verdicts=verdicts)
-        place = self.stop.place(self.opened.plan.trials, self.opened.grid.claims)
+        path = PlannedLook.path(self.opened.plan.looks, number, claim)
         # where it is there already, another driver saw the same
-        self.opened.storage.files.create(place(number, claim), seal(asdict(look)))
+        self.opened.storage.files.create(path, seal(asdict(look)))
         new = {Stop.claim_of(names[which]) for which in after.answers.keys() - questions.answers}
         told = (one for one in found if not claim or one.claim.text in {claim, *new})
         return "\n".join(f"{one.says}: {one.claim.text}" for one in told)

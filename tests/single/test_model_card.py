@@ -11,8 +11,11 @@ import pytest
 from huggingface_hub import ModelCard
 
 import raxalign as rx
+from raxalign.grid.load import Opened
 from raxalign.grid.trial import Trial
 from raxalign.single.model_card import Card, CardScore, Origin, Text, hub_name
+from raxalign.store.ledger import Ledger
+from tests.ledgers import made_up
 
 
 def plain(method: str, encoder: str, **parts: Any) -> str:
@@ -139,6 +142,59 @@ def test_a_trial_s_card_has_its_own_values_next_to_those_of_the_encoder(made: An
     assert other.base == pytest.approx(untouched)
     assert Origin.of(plan, trial).base_model is None
     assert [text.kind for text in Origin.of(plan, trial).texts] == ["phrasebook"]
+
+
+TAGGED = {
+    ("none", "de"): {"en": 0.90, "de": 0.80, "es": 0.45},
+    ("none", "fr"): {"en": 0.90, "fr": 0.40, "es": 0.45},
+    ("finetune", "de"): {"en": 0.90, "de": 0.82, "es": 0.50},
+    ("finetune", "fr"): {"en": 0.92, "fr": 0.46, "es": 0.60},
+}
+"""Accuracies of a grid that makes an encoder per language, by method and aligned language."""
+
+
+def tagged(ledger: Ledger, opened: Opened, trial: Trial, key: str) -> None:
+    found = TAGGED[trial.method, trial.languages[0]]
+    same = {"metric": "accuracy", "split": "test"}
+    scores = [{**same, "lang": lang, "value": value} for lang, value in found.items()]
+    record = {"scores": scores, "params": opened.plan.stages[key].params["task"], "task": "pos"}
+    record |= {"unseen": ["es"], "seconds": 2.0, "created": 1_800_000_000.0}
+    ledger.write(key, record, None)
+
+
+def test_a_card_has_differences_of_its_encoder_alone_where_the_grid_has_one_per_language(
+    tmp_path: Path,
+) -> None:
+    """The grid's mean over en, de and fr is 0.70 of the base encoder and 0.73 with the method; its
+    mean over de and fr is 0.60 and 0.64. Over en and de the base encoder has 0.85.
+    """
+    opened, ledger = made_up(
+        tmp_path,
+        tagged,
+        languages="{each: [de, fr]}",
+        sentences="100",
+        seeds="[0]",
+        methods=("none: {}", "finetune: {batch_size: 16}"),
+        tasks=("pos: {languages: [de, fr, es], data: phrasebook}",),
+        more="",
+    )
+    trial = next(t for t in opened.plan.trials if (t.method, t.languages) == ("finetune", ("de",)))
+    scores = CardScore.of_trial(opened.plan, ledger, trial)
+    shown = {s.lang: (s.value, s.base, s.difference, s.verdict) for s in scores}
+    assert shown.pop("de") == (0.82, 0.80, pytest.approx(0.02), "")
+    assert shown == {
+        "en": (0.90, 0.90, None, ""),
+        "es": (0.50, 0.45, None, ""),
+        "avg": (pytest.approx(0.86), pytest.approx(0.85), None, ""),
+        "avg_zero_shot": (0.82, 0.80, None, ""),
+        "avg_unseen": (0.50, 0.45, None, ""),
+    }
+    text = card(scores=scores).text()
+    assert "| pos | mean | accuracy | 0.8600 |  | 0.8500 |  |" in text
+    assert "It is left out where the grid has it over other languages than the value" in text
+    results = ModelCard(text).data.eval_results
+    bases = {r.dataset_config: r.metric_value for r in results if r.metric_type == "accuracy_base"}
+    assert (bases["avg"], bases["de"]) == (0.85, 0.8)
 
 
 @pytest.mark.slow

@@ -29,6 +29,7 @@ from raxalign.single.export import export_trial, find
 from raxalign.stages import Workshop
 from raxalign.store.storage import Storage
 from raxalign.train.runtime import Runtime
+from raxalign.values.claims import JudgedClaim
 from raxalign.values.results import read_records, remarks, rows
 from tests.grids import write_grid
 from tests.ran import ran
@@ -381,6 +382,42 @@ def test_a_folder_with_a_shift_inside_trains_tasks_with_the_blocks_below_it_froz
     assert {row["lang"] for row in found} >= {"de", "en"}
     (trained,) = (stage for stage in plan.stages.values() if stage.kind == "tuned")
     assert (set(trained.inputs), trained.params["frozen"]) == ({"encoder"}, "1")
+
+
+def test_a_card_has_the_verdicts_of_its_own_grid_alone(site: Path, tmp_path: Path) -> None:
+    """Two grids of one storage whose cells have the same names, on different sentences."""
+    claims = "claims: [rotation > none in retrieval]\n"
+    looks = f"{claims}stop: {{at_most: 3, looks: [2, 3]}}\n"
+    parts = {"methods": ("none: {}", "rotation: {}"), "encoder": str(site / "encoder")}
+    looked, other = (
+        ran(write_grid(tmp_path, name=name, **{**GRID, **parts, **own}))
+        for name, own in (
+            ("looked.yaml", {"seeds": "", "more": looks}),
+            ("other.yaml", {"seeds": "[0, 1]", "size": 130}),
+        )
+    )
+    assert JudgedClaim.next_look(looked)
+    trials = [
+        next(trial for trial in opened.plan.trials if trial.method == "rotation")
+        for opened in (looked, other)
+    ]
+    assert trials[0].cell == trials[1].cell
+    cards = []
+    for number, trial in enumerate(trials):
+        export_trial(trial.key, tmp_path / str(number), storage=looked.storage)
+        cards.append(card(tmp_path / str(number)))
+    (judged,) = JudgedClaim.all_in(looked)
+    assert f"## Claims of the grid\n\n* {judged.line}\n" in cards[0]
+    assert "look 1 of 2" in judged.line
+    assert "Claims of the grid" not in cards[1]
+
+    # plans that an earlier version stored do not name their looks
+    for place in (tmp_path / "storage" / "plans").iterdir():
+        place.unlink()
+    StoredPlans(looked.storage).write(replace(looked.plan, looks=None))
+    with pytest.warns(UserWarning, match=r"no verdicts on claims .* that is run again stores them"):
+        export_trial(trials[0].key, tmp_path / "earlier", storage=looked.storage)
+    assert "Claims of the grid" not in card(tmp_path / "earlier")
 
 
 @pytest.mark.slow

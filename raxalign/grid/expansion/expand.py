@@ -430,6 +430,7 @@ class _Expansion:
             unknown_depths=tuple(label for label, depth in self.depths.items() if depth is None),
             studies=tuple(self.studies.values()),
             asked=tuple(self.asked),
+            looks="",
         )
 
     def _without_head(self) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """Grids with `stop`: seeds are added at planned looks, until each claim is answered."""
 
 import json
+import shutil
 import zipfile
 from dataclasses import asdict, replace
 
@@ -13,13 +14,17 @@ from raxalign.grid.claims import PlannedLook
 from raxalign.grid.estimates import Budget
 from raxalign.grid.load import open_grid
 from raxalign.grid.lock import Lock
+from raxalign.grid.stored import StoredPlans
 from raxalign.inspect.bundle import pack
 from raxalign.inspect.status import Status
+from raxalign.store.key import digest
 from raxalign.store.sealed import seal
 from raxalign.sweep.grid import run_whole
+from raxalign.sweep.tracker import TrackedGrid
 from raxalign.tracking.recorder import Recorder
 from raxalign.tracking.runs import PlanRuns
 from raxalign.values.claims import JudgedClaim
+from tests.e2e.runs import tracked
 from tests.grids import write_grid
 from tests.ledgers import fill_all, nli, words
 
@@ -104,6 +109,7 @@ def test_a_grid_looks_until_no_claim_is_open(first, tmp_path, monkeypatch, capsy
     run(open_grid(every, storage=first.root))
     monkeypatch.setattr(Recorder, "sync", lambda *_: None)
     ended = run_whole(first, first.plan, ())
+    assert [plan.looks for plan in StoredPlans(first.storage)] == [first.plan.looks]
     assert (ended.done, ended.failed, len(ended.plan.trials)) == (0, {}, 26)
     told = capsys.readouterr().err
     assert f"held (look 2 of 3, 5 of 9 seeds): {LARGE}" in told
@@ -121,11 +127,11 @@ def test_a_claim_stays_as_its_look_has_it(first):
     assert says(end)[EQUAL] == "cannot tell (look 3 of 3, 9 of 9 seeds)"
 
 
-def test_a_look_keeps_its_verdicts_for_what_knows_the_storage_alone(first, tmp_path):
+def test_a_look_keeps_its_verdicts_for_what_knows_the_plan_and_the_storage_alone(first):
     """MLflow and the card of an export read them: the words are those of the report."""
-    assert PlannedLook.last_verdicts(first.storage) == []
+    assert PlannedLook.last_verdicts(first.storage, first.plan.looks) == []
     at = after(first, 2)
-    found = PlannedLook.last_verdicts(at.storage)
+    found = PlannedLook.last_verdicts(at.storage, at.plan.looks)
     assert [told for told, _ in found] == [one.line for one in JudgedClaim.all_in(at)]
     assert found[0][0].startswith(f"held (look 2 of 3, 5 of 9 seeds): {LARGE} (")
     methods = {t.cell: t.method for t in at.plan.trials}
@@ -135,6 +141,100 @@ def test_a_look_keeps_its_verdicts_for_what_knows_the_storage_alone(first, tmp_p
     ]
     (told,) = (change for run, change in PlanRuns(at.plan).claimed(found) if run.name == "finetune")
     assert told.tags == {"claims": found[0][0]}
+
+
+OTHERS = {
+    "corpus": {"size": 500},
+    "languages": {"languages": "{together: [de, es]}"},
+    "aligner": {"aligner": "thot"},
+    "test data": {"tasks": (GRID["tasks"][0], GRID["tasks"][1].replace("}", ", epochs: 1}"))},
+}
+"""Grids with the cells of GRID, whose results are others."""
+
+
+def worse(ledger, opened, trial, key):
+    """Made-up results in which finetune is far worse, and all others are equal."""
+    write(ledger, opened, replace(trial, kind=OPPOSITE.get(trial.kind, "finetune")), key)
+
+
+OPPOSITE = {"finetune": "none"}
+
+
+@pytest.mark.parametrize("parts", OTHERS.values(), ids=OTHERS)
+def test_verdicts_are_of_the_plan_that_was_looked_at_and_of_no_other_one_with_its_cells(
+    first, tmp_path, parts
+):
+    other = open_grid(written(tmp_path / "with", **parts), storage=first.root)
+    JudgedClaim.lock(other)
+    fill_all(other.storage.ledger, other, worse)
+    path = written(tmp_path / "without", "", (), seeds="[0, 1, 2]", **parts)
+    without = run(open_grid(path, storage=first.root))
+    at = after(first, 1)
+    assert {t.cell for t in without.plan.trials} == {t.cell for t in at.plan.trials}
+    assert seeds(other.again())["finetune"] == 3, "the other grid's looks give it no seeds"
+
+    def told(opened):
+        found = PlannedLook.last_verdicts(opened.storage, opened.plan.looks)
+        changes = [change.tags["claims"] for _, change in PlanRuns(opened.plan).claimed(found)]
+        lines = [text for text, _ in found]
+        assert {line for text in changes for line in text.split("\n")} == {*lines}
+        return lines
+
+    assert told(without) == []
+    assert told(other) == []
+    own = told(at)
+    assert own == [one.line for one in JudgedClaim.all_in(at)]
+    assert JudgedClaim.next_look(other)
+    assert told(other.again()) == [one.line for one in JudgedClaim.all_in(other.again())]
+    assert told(at) == own, "the later look of the other grid replaces none"
+    assert told(other.again()) != own
+
+
+@pytest.mark.slow
+def test_mlflow_shows_of_each_grid_of_a_storage_its_own_verdicts(first, tmp_path, no_runs):
+    shutil.copy(no_runs, first.root)
+    path = written(tmp_path / "other", "", (), seeds="[0, 1, 2]", size=500)
+    path.write_text(path.read_text().replace("name: small", "name: other"))
+    at, other = after(first, 1), run(open_grid(path, storage=first.root))
+    told, notes = {}, {}
+    for opened in (at, other):
+        grid, name = TrackedGrid(opened), opened.plan.name
+        grid.copy_all()
+        assert grid.describe("The answer.") is None
+        runs = tracked(grid.target.uri, name)
+        told[name] = {run["tags"]["claims"] for run in runs if "claims" in run["tags"]}
+        experiment = grid.target.connect().get_experiment_by_name(name)
+        notes[name] = experiment.tags["mlflow.note.content"].partition("\n\n[")[0]
+    lines = [one.line for one in JudgedClaim.all_in(at)]
+    assert told == {"small": {*lines, "\n".join(lines)}, "other": set()}
+    assert notes == {
+        "small": "\n".join(["The answer.", *(f"\n- {line}" for line in lines)]),
+        "other": "The answer.",
+    }
+
+
+def test_a_task_that_is_added_leaves_the_looks_as_they_are(first, tmp_path):
+    at = after(first, 1)
+    more = (*GRID["tasks"], "pos: {data: phrasebook}")
+    added = open_grid(written(tmp_path / "grid", tasks=more), storage=first.root)
+    assert added.plan.looks == at.plan.looks
+    assert seeds(added) == seeds(at)
+
+
+def test_looks_of_earlier_versions_are_read_where_they_are_named_after_the_trials_alone(first):
+    at = after(first, 1)
+    ((name, data),) = records(at).items()
+    keys = sorted(trial.key for trial in first.plan.trials)
+    earlier = f"{digest([at.grid.stop.told(at.grid.claims), keys])}-1.json"
+    assert name != earlier
+    at.storage.files.write(f"looks/planned/{earlier}", data)
+    at.storage.files.delete(f"looks/planned/{name}")
+    again = run(at.again())
+    assert seeds(again) == seeds(at)
+    assert JudgedClaim.next_look(again)
+    assert records(again).keys() == {earlier, earlier.replace("-1.", "-2.")}
+    found = PlannedLook.last_verdicts(again.storage, again.again().plan.looks)
+    assert found[0][0].startswith(f"held (look 2 of 3, 5 of 9 seeds): {LARGE} (")
 
 
 def looked(opened, claim):
@@ -173,15 +273,15 @@ def test_a_claim_that_another_ones_look_answers_takes_no_more_seeds(first):
     """
     assert JudgedClaim.next_look(first)
     opened, (name,) = first.again(), records(first)
-    stop, place = opened.grid.stop, opened.grid.stop.place(opened.plan.trials, opened.grid.claims)
-    ((_, look),) = stop.taken(opened.plan.trials, opened.grid.claims, opened.storage)
+    stop, claims, looks = opened.grid.stop, opened.grid.claims, opened.plan.looks
+    ((_, look),) = stop.taken(looks, claims, opened.storage)
     level = stop.planned.level(2)
     for claim, p, answered in ((LARGE, 0.7 * level, 0), (EQUAL, 1e-9, 2)):
         seen = {test: (p, None, True) for test in look.seen if test.startswith(claim)}
         found = replace(look, seen=seen, cells=look.verdicts[claim][1], claim=claim)
-        opened.storage.files.create(place(2, claim), seal(asdict(found)))
+        opened.storage.files.create(PlannedLook.path(looks, 2, claim), seal(asdict(found)))
         opened = opened.again()
-        taken = stop.taken(opened.plan.trials, opened.grid.claims, opened.storage)
+        taken = stop.taken(looks, claims, opened.storage)
         assert len(stop.questions(taken)[1].answers) == answered
         assert (seeds(opened)["finetune"] == 9) == (not answered)
     assert name in records(first)
