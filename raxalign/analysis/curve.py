@@ -354,16 +354,11 @@ class FittedCurves:
         of its metric.
         """
         places = np.geomspace(min(sizes) / _FARTHEST, max(sizes) * _FARTHEST, _PLACES).tolist()
-        found = [apart(place) for place in places]
 
         def left(place: float) -> bool:
             return any(curve.leaves(place) for curve in curves)
 
-        roots = {
-            k: places[k] * (places[k + 1] / places[k]) ** (a / (a - b))
-            for k, (a, b) in enumerate(pairwise(found))
-            if a * b <= 0 and a != b
-        }
+        roots = _roots(places, [apart(place) for place in places])
         turns = [k for k, root in roots.items() if not left(root)]
         if not turns:
             return None
@@ -423,6 +418,15 @@ class FittedCurves:
         random = [self._trained[m].side(w) for m, w in sums.items() if m in self._trained]
         examples = float(whole @ self._examples @ whole)
         return Spread(examples, self._clusters, tuple(random)).noise()
+
+
+def _roots(places: Sequence[float], values: Sequence[float]) -> dict[int, float]:
+    """Return between which places values change their sign, by the first one, and where."""
+    return {
+        k: places[k] * (places[k + 1] / places[k]) ** (a / (a - b))
+        for k, (a, b) in enumerate(pairwise(values))
+        if a * b <= 0 and a != b
+    }
 
 
 def _bisected(inside: float, outside: float, holds: Callable[[float], bool]) -> float:
