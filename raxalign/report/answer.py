@@ -293,7 +293,7 @@ class _Answer:
         interval, sample = self._interval(tally, test.low, test.high), found.over_languages
         wider = ""
         if sample and sample.low is not None and sample.high is not None:
-            wider = f"; for other languages {self._interval(tally, sample.low, sample.high)}"
+            wider = f"; for new languages {self._interval(tally, sample.low, sample.high)}"
         if tally.decided:
             average = " on average" if len(tally.languages) > 1 else ""
             shown = unit.show(abs(test.difference))

@@ -374,8 +374,8 @@ def test_the_pivot_is_not_counted_among_the_languages():
 @pytest.mark.parametrize(
     ("low", "high", "untested", "part"),
     [
-        (0.05, 0.15, "", " (95 % CI 8.0–12.0; for other languages 5.0–15.0), "),
-        (-0.02, 0.22, "", " (95 % CI 8.0–12.0; for other languages −2.0 to 22.0), "),
+        (0.05, 0.15, "", " (95 % CI 8.0–12.0; for new languages 5.0–15.0), "),
+        (-0.02, 0.22, "", " (95 % CI 8.0–12.0; for new languages −2.0 to 22.0), "),
         (None, None, LanguageSample.FEW_LANGUAGES, " (95 % CI 8.0–12.0), "),
         (None, None, Runs.ONE_RUN, " (95 % CI 8.0–12.0), "),
     ],

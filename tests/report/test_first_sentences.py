@@ -142,7 +142,7 @@ SENTENCES = {
     "a method that failed": (
         "Unfinished: results of 4 of 6 trials are missing (finetune): `raxalign grid FILE` runs"
         " them. So far rotation beats the unaligned encoder at word retrieval (words never "
-        "linked in training) by 5.0 points on average (95 % CI 4.0–6.0; for other languages "
+        "linked in training) by 5.0 points on average (95 % CI 4.0–6.0; for new languages "
         "4.7–5.3), significantly in all five languages. (Significance after Holm correction.)"
     ),
     "a baseline that has not run": (
@@ -151,16 +151,16 @@ SENTENCES = {
     ),
     "at chance": (
         "finetune, the better of two methods on dev, beats the unaligned encoder at XNLI by "
-        "13.4 points on average (95 % CI 12.6–14.1; for other languages 3.9–22.8), "
-        "significantly in fr, es, bg and el, not in de (at chance in de). (Significance after "
-        "Holm correction; chosen and tested on the same training runs.)"
+        "13.4 points on average (95 % CI 12.6–14.1; for new languages 3.9–22.8), significantly "
+        "in fr, es, bg and el, not in de (at chance in de). (Significance after Holm "
+        "correction; chosen and tested on the same training runs.)"
     ),
     "near the floor": (
         "finetune, the better of two methods on dev, beats the unaligned encoder at word "
         "retrieval (words never linked in training) by 8.2 points on average (95 % CI 6.5–9.9; "
-        "for other languages 3.2–13.2), significantly in all five languages (no method reaches "
-        "2 % in de). (Significance after Holm correction; chosen and tested on the same "
-        "training runs.)"
+        "for new languages 3.2–13.2), significantly in all five languages (no method reaches 2 "
+        "% in de). (Significance after Holm correction; chosen and tested on the same training "
+        "runs.)"
     ),
     "one language": (
         "rotation, the better of two methods on dev, beats the unaligned encoder at word "
@@ -173,18 +173,18 @@ SENTENCES = {
     "all pairs say more": (
         "finetune, the better of two methods on dev, does not differ significantly from the "
         "unaligned encoder at word retrieval (words never linked in training) in any of five "
-        "languages; the difference on average is +0.5 points (95 % CI −0.2 to 1.2; for other "
+        "languages; the difference on average is +0.5 points (95 % CI −0.2 to 1.2; for new "
         "languages 0.3–0.7). Over all words, those linked in training too, it is better by 17.7"
-        " points on average (95 % CI 16.4–19.1; for other languages 16.6–18.9), significantly "
-        "in all five languages. (Significance after Holm correction; chosen and tested on the "
-        "same training runs.)"
+        " points on average (95 % CI 16.4–19.1; for new languages 16.6–18.9), significantly in "
+        "all five languages. (Significance after Holm correction; chosen and tested on the same"
+        " training runs.)"
     ),
     "two tasks": (
         "finetune, the better of two methods on dev, beats the unaligned encoder at word "
         "retrieval (words never linked in training) by 8.0 points on average (95 % CI 6.2–9.9; "
-        "for other languages 2.7–13.4), significantly in fr, es, bg and el, not in de. At XNLI "
+        "for new languages 2.7–13.4), significantly in fr, es, bg and el, not in de. At XNLI "
         "rotation, the better of two methods on dev, is better by 20.0 points on average (95 % "
-        "CI 19.1–20.9; for other languages 19.8–20.2), significantly in all five languages. "
+        "CI 19.1–20.9; for new languages 19.8–20.2), significantly in all five languages. "
         "(Significance after Holm correction; chosen and tested on the same training runs.)"
     ),
 }
