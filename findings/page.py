@@ -70,6 +70,8 @@ lock file next to each says when a claim was written down, and whether there wer
 - **Columns.** *Pairs* are sentence pairs of each language; *runs* training runs of A / of B (one
   where nothing is random); *epochs* how often a training run read its sentences, where maps are
   fitted to them once; *look* how often the comparison has been tested.
+- **Shared runs.** Grids that ask for the same training runs share them: a value that stands in two
+  sections is no replication. A smaller grid has fewer comparisons to correct, so that more is bold.
 - **Machine time** is that of all stages and evaluations that the values were made from, by the
   clock, so that other work on the machine lengthens it. A training run that was killed counts
   from where it went on: the version that ran it did not keep the time before.
@@ -213,7 +215,7 @@ def _when(written: Sequence[str]) -> str:
 
 _LANGS = {
     "avg": "mean over aligned languages",
-    "avg_zero_shot": "mean over languages but English",
+    "avg_zero_shot": "mean over aligned languages but English",
     "avg_unseen": "mean over languages that are not aligned",
 }
 
@@ -229,7 +231,7 @@ def _means(name: str, ran: Ran) -> Iterator[str]:
     yield _about(name)
     yield ""
     if ran.answer:
-        which = "methods show whose runs are all done" if ran.left else "report says"
+        which = "methods show that have finished all runs" if ran.left else "report says"
         yield f"What the {which}: “{ran.answer}”"
         yield ""
     if ran.left:
@@ -240,9 +242,10 @@ def _means(name: str, ran: Ran) -> Iterator[str]:
     yield (
         "Percent; in brackets the difference to the encoder as it is and its 95 % confidence"
         " interval, in bold where it is significant after Holm's correction over the comparisons of"
-        " the task that are there, those of single languages included. *Runs* are those of a method"
-        " that is trained. Three say little about how much runs differ, so that few of their"
-        " differences are significant among so many, even large ones; maps have no randomness."
+        " the task that are there, those of single languages included. *Runs* are training runs, of"
+        " the method or of the task; maps have no randomness of their own. Three say little about"
+        " how much runs differ, so that few of their differences are significant among so many,"
+        " even large ones."
     )
     yield ""
     columns = list(dict.fromkeys((each.task, each.lang) for each in ran.means))
@@ -351,7 +354,7 @@ def _sides(record: Record) -> Iterator[str]:
         }
         verdicts = {each.verdict for each in there.values() if each is not None}
         holds = "yes" if verdicts == {"held"} else "no" if "refuted" in verdicts else "not decided"
-        holds += f", by {len(there) - 1} of {len(SIDES)} checks"
+        holds += f" (asked by {len(there) - 1} of {len(SIDES)})"
         cells = (_told(there[name]) if name in there else "–" for name in asked)
         whole = NOT_YET if None in there.values() else holds
         yield f"| `{text}` | {' | '.join(cells)} | {whole} |"

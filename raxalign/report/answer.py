@@ -248,7 +248,11 @@ class _Answer:
             return f"{who} {told} not tested ({tally.untested})"
         if tally.decided:
             verb = "beats" if found and found.verdict == "better" else "is worse than"
-            return f"{who} {verb} {against} by {by}, {self._spread(tally)}"
+            if not several:
+                return f"{who} {verb} {against} by {by}, which is significant"
+            where = tally.judged().partition(" ")[2]
+            how = f"significantly {where}" if where else "but significantly in no single language"
+            return f"{who} {verb} {against} by {by}, {how}"
         if tally.better or tally.worse:
             told = f"it is significantly {tally.judged()}{self._difference(tally)}"
             return f"{who} differs from {against}: {told}"
@@ -259,13 +263,6 @@ class _Answer:
         )
         told = f"{against}{span}{self._difference(tally)}"
         return f"{who} does not differ significantly from {told}"
-
-    def _spread(self, tally: LanguageTally, *, named: bool = False) -> str:
-        """In which languages a whole that is decided is significant too."""
-        if len(tally.languages) == 1:
-            return "which is significant"
-        where = tally.judged(named=named).partition(" ")[2]
-        return f"significantly {where}" if where else "but significantly in no single language"
 
     def _difference(self, tally: LanguageTally) -> str:
         """The clause on the difference of a whole that is not decided."""
@@ -367,7 +364,10 @@ class _Answer:
             told = f"{subject} is {by}{against}{average}, which is not" if by else "nothing is"
             return f"{told} tested ({tally.untested})"
         if tally.decided and found:
-            return f"{subject} is {found.verdict} by {by}, {self._spread(tally, named=named)}"
+            told = f"{subject} is significantly {found.verdict} by {by}"
+            where = tally.judged(named=named).partition(" ")[2]
+            alone = f", and {where}" if where else ", but in no single language"
+            return told if len(tally.languages) == 1 else f"{told}{alone}"
         if judged := tally.judged(named=named):
             return f"{subject} is significantly {judged}{self._difference(tally)}"
         if found and found.verdict == "=":

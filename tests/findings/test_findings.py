@@ -134,11 +134,11 @@ def test_a_claim_stands_next_to_what_other_grids_say_of_it():
         *(held, NOT_YET, "–", NOT_YET, f"{NOT_YET} |")
     ]
     both = {"published_encoder": ran("held"), "other_layer": ran("held")}
-    checks = "by 2 of 3 checks |"
-    assert row(**both, other_aligner=ran("held")).endswith(f"expected | yes, {checks}")
+    checks = "(asked by 2 of 3) |"
+    assert row(**both, other_aligner=ran("held")).endswith(f"expected | yes {checks}")
     open_ = row(**both, other_aligner=ran("cannot tell"))
-    assert open_.endswith(f"cannot tell | not decided, {checks}")
-    assert row(**both, other_aligner=ran("refuted")).endswith(f"the opposite | no, {checks}")
+    assert open_.endswith(f"cannot tell | not decided {checks}")
+    assert row(**both, other_aligner=ran("refuted")).endswith(f"the opposite | no {checks}")
 
 
 def test_a_significant_difference_within_the_margin_says_so():
@@ -215,7 +215,7 @@ def test_a_record_is_read_as_it_was_written(tmp_path):
     shown = render(Record({"published-encoder": found}), Papers((), ()))
     assert f"What the report says: “{found.answer}”" in shown
     part = Record({"published-encoder": replace(found, left=("linear",))})
-    told = f"What the methods show whose runs are all done: “{found.answer}”"
+    told = f"What the methods show that have finished all runs: “{found.answer}”"
     assert told in render(part, Papers((), ()))
     assert "Not measured yet" not in shown
     assert f"| {found.done} of {found.trials}, of an earlier version of the file |" in shown

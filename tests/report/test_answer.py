@@ -130,12 +130,11 @@ IN_FRONT = (
     [
         (
             {"ar": (0.2, "better"), "el": (0.2, "better"), "avg_unseen": (0.2, "better")},
-            "it is better by 20.0 points on average (95 % CI 18.0–22.0), significantly in both.",
+            "better by 20.0 points on average (95 % CI 18.0–22.0), and in both.",
         ),
         (
             {"ar": (-0.2, "worse"), "el": (0.0, "cannot tell"), "avg_unseen": (-0.1, "worse")},
-            "it is worse by 10.0 points on average (95 % CI 8.0–12.0), significantly in ar, not in"
-            " el.",
+            "worse by 10.0 points on average (95 % CI 8.0–12.0), and in ar, not in el.",
         ),
         (
             {
@@ -143,12 +142,11 @@ IN_FRONT = (
                 "el": (0.03, "cannot tell"),
                 "avg_unseen": (0.03, "better"),
             },
-            "it is better by 3.0 points on average (95 % CI 1.0–5.0), but significantly in no"
-            " single language.",
+            "better by 3.0 points on average (95 % CI 1.0–5.0), but in no single language.",
         ),
         (
             {"ar": (0.1, "better"), "el": (-0.1, "worse"), "avg_unseen": (0.0, "cannot tell")},
-            "it is significantly better in ar, worse in el; the difference on average is ±0.0"
+            "better in ar, worse in el; the difference on average is ±0.0"
             " points (95 % CI −2.0 to 2.0, not significant).",
         ),
     ],
@@ -157,7 +155,7 @@ def test_languages_that_were_not_aligned_have_a_sentence_with_their_own_mean(val
     results = unseen_grid()
     told = answer(results.tested(compared(results, {**ALIGNED, **values})))
     where = "In languages that were not aligned (ar and el)"
-    assert told == f"{IN_FRONT} {where} {sentence}{HOLM}"
+    assert told == f"{IN_FRONT} {where} it is significantly {sentence}{HOLM}"
 
 
 def test_a_mean_stands_for_the_languages_that_it_is_over_alone():
@@ -167,8 +165,8 @@ def test_a_mean_stands_for_the_languages_that_it_is_over_alone():
     el = compared(results, {"el": (0.0, "cannot tell")})[0]
     found.append(replace(el, baseline=None, comparison=None, verdict=None, untested=LEFT))
     assert answer(results.tested(found)) == (
-        f"{IN_FRONT} In a language that was not aligned (ar) it is worse by 6.0 points (95 % CI"
-        f" 4.0–8.0), which is significant. It changes nothing in a language that was not aligned"
+        f"{IN_FRONT} In a language that was not aligned (ar) it is significantly worse by 6.0"
+        f" points (95 % CI 4.0–8.0). It changes nothing in a language that was not aligned"
         f" (el).{HOLM}"
     )
     others = unseen_grid(unseen=("bg", "de"))
@@ -190,8 +188,8 @@ def test_aligned_languages_without_a_common_run_have_no_mean():
     alike |= dict.fromkeys(("ar", "avg_unseen"), (0.2, "better"))
     assert answer(results.tested(compared(results, alike))) == (
         "finetune does not differ significantly from the unaligned encoder at XNLI in bg or de. In"
-        " a language that was not aligned (ar) it is better by 20.0 points (95 % CI 18.0–22.0),"
-        f" which is significant.{HOLM}"
+        " a language that was not aligned (ar) it is significantly better by 20.0 points (95 %"
+        f" CI 18.0–22.0).{HOLM}"
     )
 
 
@@ -215,7 +213,7 @@ def test_another_task_of_one_language_names_it():
     rows += [row(method, "de", 0.5, "pos") for method in ("none", "finetune")]
     results = Scoreboard.of(rows, EMPTY)
     for verdict, clause in (
-        ("better", "is better by 5.0 points (95 % CI 3.0–7.0), which is significant."),
+        ("better", "is significantly better by 5.0 points (95 % CI 3.0–7.0)."),
         (
             "cannot tell",
             "shows no significant difference; the difference is +5.0 points (95 % CI 3.0–7.0).",
@@ -258,8 +256,8 @@ def test_where_test_values_themselves_chose_the_sentence_on_another_task_says_so
     ]
     told = answer(results.tested(found))
     pos = told[told.index("At POS tagging") :]
-    assert pos.startswith("At POS tagging it is better by 10.0 points on average")
-    assert "in all four languages (chosen on test itself, which is optimistic). (Signif" in pos
+    assert pos.startswith("At POS tagging it is significantly better by 10.0 points")
+    assert "and in all four languages (chosen on test itself, which is optimistic). (Signif" in pos
 
 
 def test_what_is_best_on_dev_is_so_in_the_languages_that_all_have():
@@ -461,8 +459,8 @@ def test_a_mean_that_is_better_is_named_where_no_language_is_by_itself():
     found = [finding for task in tasks for finding in compared(results, values, task=task)]
     assert answer(results.tested(found)) == (
         "finetune beats the unaligned encoder at sentence retrieval by 10.0 points on average (95 %"
-        " CI 8.0–12.0), but significantly in no single language. At XNLI it is better by 10.0"
-        " points on average (95 % CI 8.0–12.0), but significantly in no single language."
+        " CI 8.0–12.0), but significantly in no single language. At XNLI it is significantly"
+        " better by 10.0 points on average (95 % CI 8.0–12.0), but in no single language."
         f"{HOLM}"
     )
 

@@ -174,17 +174,17 @@ SENTENCES = {
         "finetune, the better of two methods on dev, does not differ significantly from the "
         "unaligned encoder at word retrieval (words never linked in training) in any of five "
         "languages; the difference on average is +0.5 points (95 % CI −0.2 to 1.2; for new "
-        "languages 0.3–0.7). Over all words, those linked in training too, it is better by 17.7"
-        " points on average (95 % CI 16.4–19.1; for new languages 16.6–18.9), significantly in "
-        "all five languages. (Significance after Holm correction; chosen and tested on the same"
-        " training runs.)"
+        "languages 0.3–0.7). Over all words, those linked in training too, it is significantly "
+        "better by 17.7 points on average (95 % CI 16.4–19.1; for new languages 16.6–18.9), and"
+        " in all five languages. (Significance after Holm correction; chosen and tested on the "
+        "same training runs.)"
     ),
     "two tasks": (
         "finetune, the better of two methods on dev, beats the unaligned encoder at word "
         "retrieval (words never linked in training) by 8.0 points on average (95 % CI 6.2–9.9; "
         "for new languages 2.7–13.4), significantly in fr, es, bg and el, not in de. At XNLI "
-        "rotation, the better of two methods on dev, is better by 20.0 points on average (95 % "
-        "CI 19.1–20.9; for new languages 19.8–20.2), significantly in all five languages. "
+        "rotation, the better of two methods on dev, is significantly better by 20.0 points on "
+        "average (95 % CI 19.1–20.9; for new languages 19.8–20.2), and in all five languages. "
         "(Significance after Holm correction; chosen and tested on the same training runs.)"
     ),
 }
