@@ -71,7 +71,8 @@ lock file next to each says when a claim was written down, and whether there wer
   where nothing is random); *epochs* how often a training run read its sentences, where maps are
   fitted to them once; *look* how often the comparison has been tested.
 - **Shared runs.** Grids that ask for the same training runs share them: a value that stands in two
-  sections is not a replication. A smaller grid has fewer comparisons to correct, so that more is bold.
+  sections is not a replication. A smaller grid has fewer comparisons to correct, so that more of
+  them are bold.
 - **Machine time** is that of all stages and evaluations that the values were made from, by the
   clock, so that other work on the machine lengthens it. A training run that was killed counts
   from where it went on: the version that ran it did not keep the time before.
