@@ -100,7 +100,7 @@ def _claim_power_lines(opened: Opened, given: Assumed) -> Iterator[str]:
     )
     among = max(among, 1)
     for found in JudgedClaim.all_in(opened, shown=False):
-        smallest = []
+        smallest, alone = [], False
         for test in found.tests:
             sample = test.entry.over_languages
             if found.claim.over_languages:
@@ -111,15 +111,18 @@ def _claim_power_lines(opened: Opened, given: Assumed) -> Iterator[str]:
             if spread is None:
                 continue
             keys = {cell.key for cell in (test.entry.cell, test.entry.baseline) if cell}
-            seeds = len({trial.seed for trial in plan.trials if trial.cell in keys})
+            seeds = len({trial.seed for trial in plan.trials if trial.cell in keys} - {None})
             seeds = seeds if opened.grid.stop is None else opened.grid.stop.at_most
-            counts = [max(seeds, 2)] * len(spread.trained)
+            if spread.trained and seeds < 2:
+                alone = True
+                continue
+            counts = [seeds] * len(spread.trained)
             known = filled(spread, given)
             design = Design.planned(known, counts, among, measured=known == spread)
             smallest.append(design.smallest())
         scale = found.tests[0].entry.measured.scale if found.tests else 1
         others = f" among the {among} tests of claims" if among > 1 else ""
-        told = f"a first run will show the {MINIMUM}"
+        told = "one run is not tested" if alone else f"a first run will show the {MINIMUM}"
         told = f"{MINIMUM}{others}: {scale * max(smallest):.2g}" if smallest else told
         yield f"claim: {found.claim.text} ({told}; {found.written})"
 

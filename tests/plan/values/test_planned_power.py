@@ -208,6 +208,20 @@ def test_a_plan_says_what_the_correction_costs_few_runs(tmp_path):
     assert assumed.startswith("assumed: ")
 
 
+def test_a_claim_of_one_run_has_no_minimum_detectable_effect(tmp_path):
+    parts = {**GRID, "tasks": ("retrieval: {}",), "methods": ("none: {}", "finetune: {}")}
+    parts |= {"more": "claims: [finetune > none in retrieval]\n"}
+    for seeds, said in (
+        (1, "one run is not tested"),
+        (2, "minimum detectable effect (80 % power)"),
+    ):
+        own = {**parts, "seeds": f"[{', '.join(map(str, range(seeds)))}]"}
+        (folder := tmp_path / f"{seeds}").mkdir()
+        opened, _ = made_up(folder, **own)
+        told = power_text(opened, opened.plan, None, 0.5)
+        assert told.startswith(f"claim: finetune > none in retrieval ({said}")
+
+
 def test_the_seeds_that_a_difference_takes_are_those_that_the_corrected_test_needs(two_runs):
     (one,) = [
         one
