@@ -515,25 +515,28 @@ class Scoreboard:
 
     def dev_of(self, cell: Cell, task: str, metric: str, split: str = "dev") -> float:
         """Return what cells are chosen by, larger is better: the mean on a split over the languages
-        that all cells have, turned round where lower ones are better. It is less than any other
-        where there is no such mean, or where no direction is better.
+        that all cells have, turned round where lower ones are better; minus infinity without one.
         """
         value, sign = cell.mean(task, metric, split), self.plan.measured(task, metric).sign
         if value is None or not sign:
             return -math.inf
-        shared = self._shared[task, metric, split] or ()
+        shared = self._shared((task, metric, split)) or ()
         values = [cell.values[task, lang, metric, split].mean for lang in shared]
         return sign * (math.fsum(values) / len(values) if values else value.mean)
 
     @cached_property
-    def _shared(self) -> dict[TableKey, frozenset[str] | None]:
-        keys = {(task, metric, split) for c in self.cells for task, _, metric, split in c.values}
-        means = {key: [(cell, cell.compared_mean(*key)) for cell in self.cells] for key in keys}
-        return {key: Cell.shared(named, self.plan.pivot) for key, named in means.items()}
+    def _known(self) -> dict[TableKey, frozenset[str] | None]:
+        return {}  # by `_shared`: few tables choose, of many
+
+    def _shared(self, table: TableKey) -> frozenset[str] | None:
+        if table not in self._known:
+            named = [(cell, cell.compared_mean(*table)) for cell in self.cells]
+            self._known[table] = Cell.shared(named, self.plan.pivot)
+        return self._known[table]
 
     def _over(self, task: str, metric: str, split: str) -> str:
         """Return in words in which languages cells are ranked, where some have others too."""
-        if (shared := self._shared.get((task, metric, split))) is None:
+        if (shared := self._shared((task, metric, split))) is None:
             return ""
         langs = ", ".join(self.plan.ordered(shared))
         return f" (in {langs})" if langs else " (each in other languages)"
@@ -558,7 +561,7 @@ class Scoreboard:
             if len(own) > 1:
                 told = ", ".join(f"{trial.key[:12]} ({trial.languages[0]})" for trial in own)
                 raise RaxalignError(
-                    f"--best: each language has its own encoder; give a key: {told}"
+                    f"--best: languages have their own encoders; give a key: {told}"
                 )
             points = counted(sum(rank > -math.inf for rank in ranks), "configuration")
             how = f"{points} and {counted(len(runs), 'run')} of it, by {task} ({spoken(metric)})"
