@@ -11,7 +11,15 @@ from raxalign.cli._terminal import print_rows
 from raxalign.errors import RaxalignError
 from raxalign.grid.load import open_grid
 from raxalign.grid.plan import Plan
-from raxalign.report.tables import FIELDS, Selection, as_text, blocks, csv_parts, json_parts
+from raxalign.report.tables import (
+    FIELDS,
+    Selection,
+    as_text,
+    blocks,
+    csv_parts,
+    json_parts,
+    short_tables,
+)
 from raxalign.values.comparisons import comparisons
 from raxalign.values.scoreboard import Scoreboard
 from tests.grids import write_grid
@@ -213,3 +221,6 @@ def test_means_over_different_languages_are_marked():
     assert block.note == told
     [alike] = blocks(rows, PLAN)
     assert alike.note == ""
+    for own, marked in ((both, True), (rows, False)):
+        ((_, table),) = short_tables(Scoreboard.of(own, PLAN))
+        assert ("Mean: not all lines have the same languages" in table.caption) == marked
