@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from raxalign.analysis.cells import MEANS, Cell, Name
@@ -79,6 +79,10 @@ class LanguageTally:
             parts.append(f"{rest} in {_listed(self.neither, 'or')}")
         return ", ".join(parts)
 
+    def where(self, *, named: bool = False) -> str:
+        """Say in which languages a whole that is decided is significant too; empty: in none."""
+        return self.judged(named=named).partition(" ")[2]
+
 
 def answer(results: Scoreboard, curves: SizeCurves | None = None) -> str:
     """Return in few sentences what the grid shows, and how little where it shows little.
@@ -131,7 +135,8 @@ class _Answer:
     def sentences(self) -> Iterator[str]:
         """Yield the sentences."""
         main, others = self.tables[0], self.tables[1:]
-        system, how = self._leader(main)
+        leaders = {table: self._leader(table) for table in self.tables}
+        system, how = leaders[main]
         tally = self._tally(system, main)
         assert tally.whole is not None or tally.languages, "the leader is compared in the main one"
         yield _noted(self._main(self._who(system, how), tally), self._doubts(tally))
@@ -142,8 +147,9 @@ class _Answer:
             yield f"In {where} {self._other('it', unseen, named=True)}."
         yield from self._left(system)
         yield from self._data(system)
-        yield from self._others(system, others)
-        yield from self._asides(system, how, tally)
+        yield from self._others(system, {table: leaders[table] for table in others})
+        told = {id(system), *(id(cell) for cell, _ in leaders.values())}
+        yield from self._asides(system, how, tally, told)
 
     def _left(self, system: Cell) -> Iterator[str]:
         """Yield which languages that were not aligned the method leaves as they are, whatever is
@@ -250,7 +256,7 @@ class _Answer:
             verb = "beats" if found and found.verdict == "better" else "is worse than"
             if not several:
                 return f"{who} {verb} {against} by {by}, which is significant"
-            where = tally.judged().partition(" ")[2]
+            where = tally.where()
             how = f"significantly {where}" if where else "but significantly in no single language"
             return f"{who} {verb} {against} by {by}, {how}"
         if tally.better or tally.worse:
@@ -365,7 +371,7 @@ class _Answer:
             return f"{told} tested ({tally.untested})"
         if tally.decided and found:
             told = f"{subject} is significantly {found.verdict} by {by}"
-            where = tally.judged(named=named).partition(" ")[2]
+            where = tally.where(named=named)
             alone = f", and {where}" if where else ", but in no single language"
             return told if len(tally.languages) == 1 else f"{told}{alone}"
         if judged := tally.judged(named=named):
@@ -374,33 +380,33 @@ class _Answer:
             return f"{subject} does not differ from {against} in any example of any run"
         return f"{subject} shows no significant difference{self._difference(tally)}"
 
-    def _others(self, system: Cell, tables: Sequence[TableKey]) -> Iterator[str]:
+    def _others(self, system: Cell, best: Mapping[TableKey, tuple[Cell, str]]) -> Iterator[str]:
         """Yield a sentence per other task, on the best there; many of them are counted together."""
-        best = {table: self._leader(table) for table in tables}
-        if len(tables) <= _MOST_TASKS:
+        if len(best) <= _MOST_TASKS:
             for table, (cell, how) in best.items():
                 tally = self._tally(cell, table)
                 told = self._other("it" if cell is system else self._who(cell, how), tally)
                 where = f" {tally.within(tally.languages)}" if len(tally.languages) == 1 else ""
                 yield _noted(f"At {self._task(table)}{where} {told}", self._doubts(tally, how))
             return
-        tallies = [self._tally(system, table) for table in tables]
+        tallies = [self._tally(system, table) for table in best]
         better, worse = sum(len(t.better) for t in tallies), sum(len(t.worse) for t in tallies)
         every = sum(len(t.languages) for t in tallies)
         yield (
-            f"At the other {_number(len(tables))} tasks it is significantly better in"
+            f"At the other {_number(len(best))} tasks it is significantly better in"
             f" {better or 'none'} and worse in {worse or 'none'} of {every} comparisons."
         )
         apart = [f"{self._who(c, '')} at {t[0]}" for t, (c, _) in best.items() if c is not system]
         if apart:
             yield f"Best on dev there: {', '.join(apart)}."
 
-    def _asides(self, system: Cell, how: str, tally: LanguageTally) -> Iterator[str]:
-        """Yield in brackets how to take the first sentence."""
+    def _asides(
+        self, system: Cell, how: str, tally: LanguageTally, told: Collection[int]
+    ) -> Iterator[str]:
+        """Yield in brackets how to take the sentences, on the cells with the ids `told`."""
         name = system.mean_name(*tally.table)
         # dev and test share the seeds of the runs that both are values of
         chance = name is not None and any(s is not None for s in system.by_seed.get(name, ()))
-        told = {id(system), *(id(self._leader(table)[0]) for table in self.tables)}
         tested = [f for f in self.results.compared if f.tested and f.table in self.tables]
         notes = []
         if any(id(found.cell) in told for found in tested):

@@ -141,10 +141,10 @@ class JudgedClaim:
             ]
             own = tuple(_judged(claim, test, equivalence, relative=relative) for test in known)
             written = lock.get(_name(claim), UNLOCKED).partition(";")[0]
-            judged = cls(claim, _over(own), own, written, equivalence, relative)
-            asked = _asked(claim, plan)
-            done = sum(trial.evaluations[claim.task] in there for trial in asked)
-            found.append(replace(judged, done=done, planned=len(asked)))
+            asked = [trial.evaluations[claim.task] for trial in _asked(claim, plan)]
+            done = sum(key in there for key in asked)
+            facts = (written, equivalence, relative, "", done, len(asked))
+            found.append(cls(claim, _over(own), own, *facts))
         return found
 
     @staticmethod

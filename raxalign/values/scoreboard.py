@@ -538,8 +538,7 @@ class Scoreboard:
         """Return in words in which languages cells are ranked, where some have others too."""
         if (shared := self._shared((task, metric, split))) is None:
             return ""
-        langs = ", ".join(self.plan.ordered(shared))
-        return f" (in {langs})" if langs else " (each in other languages)"
+        return f" (in {', '.join(self.plan.ordered(shared)) or 'no language that all have'})"
 
     def chosen_run(self) -> tuple[str, str]:
         """Return the key of the trial that dev chooses, and why: of the cells but the baselines the
@@ -560,9 +559,7 @@ class Scoreboard:
             own = [plan.by_key[key] for key in cell.trials if plan.by_key[key].seed in (seed, None)]
             if len(own) > 1:
                 told = ", ".join(f"{trial.key[:12]} ({trial.languages[0]})" for trial in own)
-                raise RaxalignError(
-                    f"--best: languages have their own encoders; give a key: {told}"
-                )
+                raise RaxalignError(f"--best: languages have own encoders; give a key: {told}")
             points = counted(sum(rank > -math.inf for rank in ranks), "configuration")
             how = f"{points} and {counted(len(runs), 'run')} of it, by {task} ({spoken(metric)})"
             told = f"{own[0].key[:12]} ({plan.trial_name(own[0])}) is the best on dev"

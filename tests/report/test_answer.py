@@ -279,7 +279,9 @@ def test_what_is_best_on_dev_is_so_in_the_languages_that_all_have():
     found = compared(results, {"de": (0.1, "better")}, "rotation")
     found += compared(results, {"fr": (0.1, "better")})
     told = answer(results.tested(found))
-    assert told.startswith("rotation, the better of two methods on dev (each in other languages), ")
+    assert told.startswith(
+        "rotation, the better of two methods on dev (in no language that all have), "
+    )
 
 
 def test_what_is_tested_at_another_task_alone_is_corrected_too():
