@@ -7,7 +7,7 @@ removed by a process that is further, and the furthest one is gone on from. One 
 a process began, and is still further when it copies for the first time, was of no use to it (of
 another version of the training, or damaged): it is removed too.
 
-Beside the checkpoints stands how long the processes up to there worked, so that a training run
+Beside the checkpoints stands the time that processes took up to there, so that a training run
 that was killed is said to have taken what it took.
 """
 
