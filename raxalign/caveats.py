@@ -1,5 +1,5 @@
 """What a computation finds out about the ground that its numbers stand on: how much of a text the
-tokenizer knew, which training came to nothing.
+tokenizer knew, which training came to nothing, and which rows of a source were left out.
 
 The caller of a computation opens `Caveats.collecting`. Code that reads text or trains records what
 it saw, and need not know who collects it.
@@ -8,11 +8,42 @@ it saw, and need not know who collects it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
+
+
+class LeftOut(Counter[str]):
+    """The rows of a source that its reader leaves out, counted by why. A reader leaves rows out
+    through it alone, since the remark on them is made of it.
+
+    >>> left = LeftOut()
+    >>> [text for text in ("a", "", "b") if left.keep(text, "without a text")]
+    ['a', 'b']
+    >>> left.remarks("rows", kept=2)
+    ('1 of 3 rows is left out: without a text',)
+    """
+
+    def keep(self, good: object, why: str) -> bool:
+        """Return whether a row is good; count one that is not."""
+        if not good:
+            self[why] += 1
+        return bool(good)
+
+    def remarks(self, noun: str, kept: int) -> tuple[str, ...]:
+        """Return the remark on the rows that are left out beside those that are `kept`, where there
+        are any.
+        """
+        why = {reason: n for reason, n in self.items() if n}
+        if not why:
+            return ()
+        lost = sum(why.values())
+        counted = (f"{n:,} {reason}" if len(why) > 1 else reason for reason, n in why.items())
+        verb = "are" if lost > 1 else "is"
+        every = f"{lost + kept:,} {noun}".rstrip()
+        return (f"{lost:,} of {every} {verb} left out: {', '.join(counted)}",)
 
 
 @dataclass
@@ -24,7 +55,8 @@ class Caveats:
     those that ended while their loss still fell, with what `Course.still_falling` says. `words` are
     those looked up among static vectors by language, `with_vector` those that have one, `beyond`
     those beyond an encoder's positions, `cut` the digests of the texts that lose pieces at the
-    maximum length, each once, and `partial` says of files what is left out.
+    maximum length or otherwise, by how and by language, each once, and `partial` says of files what
+    is left out.
     """
 
     pieces: Counter[str] = field(default_factory=Counter)
@@ -36,9 +68,49 @@ class Caveats:
     words: Counter[str] = field(default_factory=Counter)
     with_vector: Counter[str] = field(default_factory=Counter)
     beyond: Counter[str] = field(default_factory=Counter)
-    cut: dict[str, set[int]] = field(default_factory=dict)
+    cut: dict[str, dict[str, set[int]]] = field(default_factory=dict)
     partial: dict[str, str] = field(default_factory=dict)
 
+    TOLD: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "absent": ("values that are absent", ""),
+        "labels_not_in_training": ("labels that no training row has", ""),
+        "missing_splits": ("splits that there are none of", ""),
+        "not_in_both": ("questions left out, which are in one of the two languages alone", ""),
+        "questions_unanswered": (
+            "questions trained on as if they had no answer, since no window has it whole",
+            "",
+        ),
+        "pairs_truncated": ("word pairs left out, since a word has no vector", "pairs"),
+        "seen_in_training": ("evaluated rows that were trained on too", "rows"),
+        "tags_not_in_training": ("tags that no training row has", ""),
+        "truncated": ("sentences cut at the maximum length", "sentences"),
+        "unread": ("texts without a vector", ""),
+        "unread_src": ("sentences without a vector, which find nothing", "sentences"),
+        "unread_tgt": ("sentences of the pivot without a vector, which find nothing", "sentences"),
+        "without_counterpart": (
+            "training rows left out, since another language has no row in their line",
+            "",
+        ),
+        "words_left_out": ("words that have no subword token and are not trained on", "words"),
+        "words_unread": ("words without a vector, which are linked with none", ""),
+    }
+    """The notes of an evaluation or a training that a user is told: what they count, and the note
+    that has the number of all.
+    """
+    PRIVATE: ClassVar = frozenset(
+        (
+            *("candidates_src", "candidates_tgt", "examples", "first_src", "first_tgt", "found"),
+            *("gold", "links", "pairs", "pairs_first", "pairs_identical", "pairs_seen", "pool"),
+            *("possible", "rows", "rows_by_language", "sentences", "shared", "sure", "tokens"),
+            *("vocabulary", "windows", "windows_with_answer", "words", "words_src", "words_tgt"),
+            *("alpha", "labels", "layer", "models", "steps"),  # what was chosen
+            *("entries", "entries_covered", "entries_in_text", "running_words"),  # `thin_support`
+            *("misplaced", "unanswerable", "unlabelled"),  # the remarks on rows have them
+        )
+    )
+    """The other notes that hold numbers: how much there is of what is compared, and what other
+    sentences say.
+    """
     UNKNOWN: ClassVar = 0.02
     """The share of unknown pieces above which a remark is made: vectors are partly those of [UNK].
     """
@@ -64,9 +136,11 @@ class Caveats:
         self.pieces[lang] += pieces
         self.unknown[lang] += unknown
 
-    def lose(self, lang: str, pieces: bytes) -> None:
-        """Count a text of which pieces are lost at the maximum length, once however often read."""
-        self.cut.setdefault(lang, set()).add(hash(pieces))
+    def lose(self, lang: str, text: bytes, what: str) -> None:
+        """Count a text that is not read as a whole, once however often it is read; `what` says what
+        is lost.
+        """
+        self.cut.setdefault(what, {}).setdefault(lang, set()).add(hash(text))
 
     def notes(self, reader: str = "") -> dict[str, object]:
         """Return the notes for a record: `unknown` (language -> share of ``[UNK]`` among its
@@ -81,12 +155,15 @@ class Caveats:
         }
         shares = [f"{self.with_vector[k] / n:.1%} of {k}" for k, n in sorted(self.words.items())]
         beyond = [f"{n:,} of {lang}" for lang, n in sorted(self.beyond.items()) if n]
-        cut = [f"{len(texts):,} of {lang}" for lang, texts in sorted(self.cut.items())]
+        cut = {
+            what: ", ".join(f"{len(texts):,} of {lang}" for lang, texts in sorted(lost.items()))
+            for what, lost in self.cut.items()
+        }
         partial = {
             **dict(sorted(self.partial.items())),
             "words with a vector": ", ".join(shares),
             "words beyond the encoder's positions": ", ".join(beyond),
-            "texts cut at the maximum length": ", ".join(cut),
+            **cut,
         }
         found: dict[str, object] = {
             "unknown": rates,
@@ -99,20 +176,52 @@ class Caveats:
         return {name: note for name, note in found.items() if note}
 
     @staticmethod
+    def warning(told: Sequence[str]) -> dict[str, str]:
+        """Return the note of a part of a record on what is told of it, where anything is."""
+        return {"warning": "; ".join(told)} if told else {}
+
+    @staticmethod
     def thin_support(maker: str, notes: Mapping[str, object]) -> dict[str, str]:
         """Return what of a dictionary a method was fitted on, or a task evaluated on, and what else
-        was little, from its notes by language: ``rotation de`` -> a sentence without its end.
+        was little, or read in part, from its notes, those by language among them: ``rotation de``
+        -> a sentence without its end.
         """
-        found = {}
-        for lang, facts in notes.items():
-            if not isinstance(facts, Mapping):
-                continue
-            said = list(_dictionary(facts))
-            if "warning" in facts:
-                said.append(str(facts["warning"]))
-            if said:
-                found[f"{maker} {lang}"] = "; ".join(said)
+        said = list(_dictionary(notes))
+        if "warning" in notes:
+            said.append(str(notes["warning"]))
+        found = {maker: "; ".join(said)} if said else {}
+        for part, facts in notes.items():
+            if isinstance(facts, Mapping):
+                found |= Caveats.thin_support(f"{maker} {part}", facts)
         return found
+
+    @classmethod
+    def counted(cls, notes: Mapping[str, Any]) -> dict[str, str]:
+        """Return what the notes of an evaluation or a training count that a user is told, by what
+        it is: ``12 of 300 in de/test``.
+        """
+        places: dict[str, list[str]] = {}
+        for what, told in cls._counts(notes, ""):
+            places.setdefault(what, []).append(told)
+        found = {what: ", ".join(told[:_SHOWN]) for what, told in places.items()}
+        for what, told in places.items():
+            found[what] += f" and {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
+        return found
+
+    @classmethod
+    def _counts(cls, notes: Mapping[str, Any], place: str) -> Iterator[tuple[str, str]]:
+        """Yield what each note is of those that are told, and its number or its list."""
+        for name, note in notes.items():
+            if name in cls.TOLD:
+                what, of = cls.TOLD[name]
+                every = notes.get(of, notes.get("sentences") if of else None)
+                for where, value in note.items() if isinstance(note, Mapping) else [(place, note)]:
+                    among = every.get(where) if isinstance(every, Mapping) else every
+                    told = _number(value, among if isinstance(among, int) else None)
+                    if told:
+                        yield what, f"{told} in {where}" if where else told
+            elif isinstance(note, Mapping):
+                yield from cls._counts(note, f"{place} {name}".lstrip())
 
     @classmethod
     def said(cls, maker: str, notes: Mapping[str, Any]) -> Iterator[str]:
@@ -132,6 +241,7 @@ class Caveats:
         parts = (
             notes.get("not_as_trained", {}),
             cls.thin_support(maker, notes),
+            {f"{maker}: {what}": told for what, told in cls.counted(notes).items()},
             notes.get("partial", {}),
         )
         yield from (f"{name}: {told}" for part in parts for name, told in part.items())
@@ -141,6 +251,17 @@ def _listed(losses: Mapping[str, tuple[float, ...]]) -> dict[str, list[float]]:
     return {name: list(values) for name, values in sorted(losses.items())}
 
 
+def _number(value: Any, among: int | None) -> str:
+    """Write a number of some, or a list; nothing where there is none."""
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    if isinstance(value, int):
+        of = f" of {among:,}" if among is not None else ""
+        return f"{value:,}{of}" if value else ""
+    return str(value)
+
+
+_SHOWN = 3  # places that a sentence names
 _LISTENER: ContextVar[Caveats | None] = ContextVar("caveats", default=None)
 
 

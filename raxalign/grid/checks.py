@@ -134,25 +134,30 @@ class LocalData:
         """Read every local file that the tasks, methods and word aligners of the evaluations that
         are not `done` will read, by their own readers.
 
-        `memory` is a folder that remembers by digest which files were found good; they are not read
-        again. Remote data is not fetched, and bitext is not read here: it is the first thing that a
-        grid reads.
+        `memory` is a folder that remembers by digest which files were found good, with the remarks
+        on them; they are not read again. Remote data is not fetched, and bitext is not read here:
+        it is the first thing that a grid reads.
         """
         found: list[FileRead] = []
+        remembered: list[str] = []
         swapped: list[str] = []
         for unit in _units(self.plan, done):
             place = memory / unit.digest[:32] if memory is not None else None
-            if place is not None and place.exists():
+            if place is not None and (known := _remembered(place)) is not None:
+                remembered += known
                 continue
             read = list(unit.read())
             doubted = list(map(str, self.swapped_translations(read)))
             found += [replace(entry, translations=None) for entry in read]
             swapped += doubted
             if place is not None and not doubted and not any(entry.faults for entry in read):
+                good = {"files": sorted(str(entry.path) for entry in read)}
+                good |= {"remarks": [str(remark) for entry in read for remark in entry.remarks]}
                 place.parent.mkdir(parents=True, exist_ok=True)
-                place.write_text(json.dumps({"files": sorted(str(entry.path) for entry in read)}))
+                place.write_text(json.dumps(good))
         faults, more = _shown(found)
-        told = [*(str(remark) for entry in found for remark in entry.remarks), *swapped]
+        told = [str(remark) for entry in found for remark in entry.remarks]
+        told += [*remembered, *swapped]
         n_files, n_rows = len({entry.path for entry in found}), sum(entry.rows for entry in found)
         return FilesRead(n_files, n_rows, faults, more, tuple(dict.fromkeys(told)))
 
@@ -190,6 +195,14 @@ def _line_faults(stage: Stage, storage: Storage) -> tuple[DataError, ...]:
             sides = stage.locations[name], stage.locations[other]
             faults.append(unequal(*sides, (count, counts[other])))
     return tuple(faults)
+
+
+def _remembered(place: Path) -> list[str] | None:
+    """Return the remarks on files that were found good; None where they are to be read."""
+    with suppress(OSError, ValueError, KeyError):
+        remarks: list[str] = json.loads(place.read_text(encoding="utf-8"))["remarks"]
+        return remarks
+    return None
 
 
 def _counted(path: Path, digest: str, memory: Path) -> int:

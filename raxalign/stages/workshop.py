@@ -492,6 +492,8 @@ class Workshop:
             cut |= set(notes.get("cut_batches", ()))
             if entry.trained:
                 thin |= Caveats.thin_support(entry.maker, notes)
+                counted = Caveats.counted(notes)
+                thin |= {f"{entry.maker}: {what}": told for what, told in counted.items()}
             if entry.kind == "aligned":
                 rests = {k: v for k, v in notes.items() if isinstance(v, Mapping) and "rank" in v}
                 fitted |= {entry.maker: rests} if rests else {}

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, final
 from pydantic import Field
 
 from raxalign.arrays import Bools, Floats, Ints
+from raxalign.caveats import Caveats, LeftOut
 from raxalign.corpora.readers.inspection import LocalRows
 from raxalign.corpora.readers.lines import opened, read_lines
 from raxalign.corpora.text.words import tokenize, within_text
@@ -55,7 +56,8 @@ class ComparableFiles(BaseParams):
 @dataclass(frozen=True)
 class ComparableText:
     """The different sentences of both sides as words with their numbers in the files, of equal ones
-    that of the first, and the different gold pairs as places in them, int64 (G, 2).
+    that of the first, and the different gold pairs as places in them, int64 (G, 2). `remarks` say
+    how many sentences are like others.
     """
 
     src: Sequence[Sequence[str]]
@@ -63,6 +65,7 @@ class ComparableText:
     src_ids: Sequence[str]
     tgt_ids: Sequence[str]
     gold: Ints
+    remarks: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.gold)
@@ -90,7 +93,11 @@ class ComparableText:
         src, tgt = (
             [side[n] for n in ids] for side, ids in zip(sides, (src_ids, tgt_ids), strict=True)
         )
-        return cls(src, tgt, src_ids, tgt_ids, np.array(list(gold), dtype=np.int64))
+        places_of_gold, left = np.array(list(gold), dtype=np.int64), LeftOut()
+        for code, side, own in zip((lang, pivot), sides, (src, tgt), strict=True):
+            left[f"of {code} like an earlier one"] = len(side) - len(own)
+        remarks = left.remarks("sentences", len(src) + len(tgt))
+        return cls(src, tgt, src_ids, tgt_ids, places_of_gold, remarks)
 
 
 def _side(path: Path, lang: str) -> dict[str, Sequence[str]]:
@@ -282,8 +289,8 @@ class BitextMining(VectorTask):
         how = SentenceReading(frame.single(params.layers), params.pooling)
         for source in self.rows(lang, inputs):
             split, text = source.split, source.read()
-            src, _ = how.vectors(aligned, text.src, lang)
-            tgt, _ = how.vectors(aligned, text.tgt, inputs.pivot)
+            src, src_read = how.vectors(aligned, text.src, lang)
+            tgt, tgt_read = how.vectors(aligned, text.tgt, inputs.pivot)
             mined = Mined.of(src, tgt, params.k)
             if split == "dev":
                 threshold = mined.best_threshold(text.gold)
@@ -291,7 +298,14 @@ class BitextMining(VectorTask):
             right, found, gold = (int(table[f"n_{name}"].sum()) for name in _COUNTS)
             values = {"f1": 2 * right / (found + gold), "recall": right / gold}
             values |= {"precision": right / found if found else 0.0, "threshold": threshold}
-            notes = {"sentences": [len(text.src), len(text.tgt)], "found": found, "gold": gold}
+            notes = {
+                "sentences": [len(text.src), len(text.tgt)],
+                "unread_src": int((~src_read).sum()),
+                "unread_tgt": int((~tgt_read).sum()),
+                "found": found,
+                "gold": gold,
+                **Caveats.warning(text.remarks),
+            }
             yield split, frame.SplitResult(values, [table], {split: notes})
 
 

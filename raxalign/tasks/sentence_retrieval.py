@@ -300,12 +300,16 @@ class SentenceRetrieval(VectorTask):
             return
         params = self.resolved()
         sides: dict[str, dict[str, SentencePairs]] = {}
+        banks: dict[str, Mapping[str, object]] = {}
         for lang in languages:
-            for split, pairs in self._pairs(lang, inputs):
+            every = dict(self._pairs(lang, inputs))
+            banks[lang] = self._bank_note(every)
+            for split, pairs in every.items():
                 sides.setdefault(split, {})[lang] = pairs
         pools = self._near().pools(aligned, sides, inputs.pivot, self._reading())
         for split, lang, pairs, pool in pools:
-            tables, notes = [], {"sentences": len(pairs.ids), "pool": pool.sizes}
+            tables = []
+            notes = {"sentences": len(pairs.ids), "pool": pool.sizes, **pairs.note, **banks[lang]}
             for way in _SEARCHES[params["queries"]]:
                 side, code = (pairs.src, lang) if way == "to_pivot" else (pairs.tgt, inputs.pivot)
                 found = pool.search(code, side)
@@ -319,13 +323,16 @@ class SentenceRetrieval(VectorTask):
     ) -> Iterator[tuple[str, frame.SplitResult]]:
         """Retrieve on the dev and the test side; with a bank of queries on the test side alone."""
         params, how, bank = self.resolved(), self._reading(), None
-        for split, pairs in self._pairs(lang, inputs):
+        every = dict(self._pairs(lang, inputs))
+        for split, pairs in every.items():
             (src, src_read), (tgt, tgt_read) = (
                 how.vectors(aligned, sentences, code)
                 for sentences, code in ((pairs.src, lang), (pairs.tgt, inputs.pivot))
             )
             notes = {
                 "sentences": len(pairs.ids),
+                **pairs.note,
+                **self._bank_note(every),
                 "unread_src": int((~src_read).sum()),
                 "unread_tgt": int((~tgt_read).sum()),
             }
@@ -343,6 +350,11 @@ class SentenceRetrieval(VectorTask):
                 ]
                 values = _values(tables)
             yield split, frame.SplitResult(values, tables, {split: notes})
+
+    def _bank_note(self, pairs: Mapping[str, SentencePairs]) -> dict[str, object]:
+        """Return the note on the development part, where it is the bank and has no values."""
+        note = pairs["dev"].note if self._near().has_bank and "dev" in pairs else {}
+        return {"bank": note} if note else {}
 
     def _nearest(
         self, lang: str, src: torch.Tensor, tgt: torch.Tensor, bank: Sides | None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, final
 from pydantic import Field, field_validator
 
 from raxalign.arrays import Ints, spread_evenly
-from raxalign.corpora.readers.inspection import FileRead, Report, read_through
+from raxalign.corpora.readers.inspection import FileRead, Remark, Report, read_through
 from raxalign.corpora.text.words import Sentence
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.blocks import Blocks
@@ -28,7 +28,7 @@ from raxalign.lazy import np, pa, torch
 from raxalign.options.params import LATER, SEVERAL, BaseParams
 from raxalign.options.sources import DataPath, Source
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds, means
-from raxalign.tasks.classifiers.examples import Example
+from raxalign.tasks.classifiers.examples import Example, Examples
 from raxalign.tasks.classifiers.scheme import XNLI
 from raxalign.tasks.classifiers.task import ClassificationTask
 from raxalign.tasks.transfer.params import DATASET, REVISION, DataFiles
@@ -89,16 +89,19 @@ class XnliSentences:
         or the two are not parallel.
         """
 
-        def rows(prefix: str, code: str) -> list[Example]:
+        def rows(prefix: str, code: str) -> Examples:
             """The rows of the language, or of the pivot, as a source of the language."""
             file = inputs.files.get(f"{prefix}{split}", {}).get(lang)
             commit = inputs.digests.get(f"{prefix}hub/{lang}")
             files: dict[str, dict[str, Path]] = {split: {code: file}} if file else {}
             digests = {f"hub/{code}": commit} if commit else {}
             head = self.task.head(replace(inputs, files=files, digests=digests))
-            return list(head.data.rows(split, code).rows)
+            found: Examples = head.data.rows(split, code)
+            return found
 
-        own, pivot = rows("", lang), rows(PIVOT, inputs.pivot)
+        both = (lang, rows("", lang)), (inputs.pivot, rows(PIVOT, inputs.pivot))
+        remarks = [f"{code}: {said}" for code, side in both for said in side.remarks]
+        own, pivot = (list(side.rows) for _, side in both)
         _require_parallel(f"xnli/{lang}:{split}", own, pivot)
         # The tokenizer alone divides text without spaces.
         src, tgt = (
@@ -110,7 +113,7 @@ class XnliSentences:
         )
         lines = np.array([row.line for row in pivot], dtype=np.int64)
         premises = np.array([unit(row.first.split()) for row in pivot], dtype=np.int64)
-        return SentencePairs(lines, src, tgt, premises)
+        return SentencePairs(lines, src, tgt, premises, tuple(remarks))
 
     def read_files(self, languages: Sequence[str], pivot: str) -> Iterator[FileRead]:
         """Read all local files, the pivot's first; those not parallel to it are faulty."""
@@ -119,7 +122,9 @@ class XnliSentences:
             known = list[Example]()
 
             def read(report: Report, split: Split, lang: str, known: list[Example] = known) -> int:
-                rows = list(head.read_local(split, lang, report).rows)
+                found = head.read_local(split, lang, report)
+                Remark.all(found.source, found.remarks, report)
+                rows = list(found.rows)
                 if lang == pivot:
                     known.extend(rows)
                 elif known:
@@ -378,6 +383,7 @@ class ShiftSweep:
         for split, (source, target) in self.ways.items():
             found[split] = {
                 "sentences": len(source.pairs.ids),
+                **source.pairs.note,
                 "truncated": source.truncated,
                 "vocabulary": [len(source.vocabulary), len(target.vocabulary)],
                 "shared": len(source.vocabulary & target.vocabulary),

@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar, Literal, final
 
 from pydantic import Field
 
+from raxalign.caveats import Caveats, LeftOut
 from raxalign.corpora.readers.inspection import LocalRows, Translations
 from raxalign.corpora.readers.lines import opened, read_lines
 from raxalign.corpora.text.words import Spacing, divide_at_blanks, given_words, spaced_out
@@ -85,11 +86,12 @@ class GoldData(BaseParams):
 
 @dataclass(frozen=True)
 class GoldPairs:
-    """The annotated sentence pairs and their links."""
+    """The annotated sentence pairs of a text and their links; `left_out` are the other ones."""
 
     src: Sequence[Sequence[str]]
     tgt: Sequence[Sequence[str]]
     links: GoldLinks
+    left_out: LeftOut
 
     def __len__(self) -> int:
         return len(self.src)
@@ -110,10 +112,20 @@ class GoldPairs:
                 f"has {len(sides)} lines, but {links} is about {needed} sentence pairs",
                 remedy="Write one line per sentence pair",
             )
-        chosen = [sides[row][::-1] if swap else sides[row] for row in gold.rows.tolist()]
+        annotated, left = {*gold.rows.tolist()}, LeftOut()
+        kept = [side for row, side in enumerate(sides) if left.keep(row in annotated, _UNLINKED)]
+        chosen = [side[::-1] if swap else side for side in kept]
         src, tgt = [pair[0] for pair in chosen], [pair[1] for pair in chosen]
         gold.require_inside(*(np.array([len(words) for words in side]) for side in (src, tgt)))
-        return cls(src, tgt, gold)
+        return cls(src, tgt, gold, left)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What is to be said of the text."""
+        return self.left_out.remarks("sentence pairs", len(self))
+
+
+_UNLINKED = "without a line in the file of links"
 
 
 def _sides(path: Path) -> Iterator[list[tuple[str, ...]]]:
@@ -283,6 +295,7 @@ class WordAlignment(VectorTask):
             }
             notes = {
                 "sentences": len(links),
+                **Caveats.warning(gold.remarks),
                 "links": int(counts.found.sum()),
                 "sure": len(np.unique(sure.codes())),
                 "possible": len(np.unique(possible.codes())),

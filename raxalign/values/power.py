@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from raxalign.analysis.cells import Cell
 from raxalign.analysis.power import Assumed, Design
@@ -407,8 +407,11 @@ def _compared(plan: Plan, group: Sequence[Trial], task: str) -> int:
     several = len(aligned) > 1 or (bool(unseen and aligned) and not home)
     every = len(aligned | unseen) - home > 1 and Axis.LANGUAGES in group[0].params
     left = plan.leaves(group[0], unseen=True)
-    others = 0 if left or not unseen else len(unseen) + 1
-    return len(aligned) + several + (several and home) + every + others
+    labels, others = len(aligned), 0 if left else len(unseen)
+    if asked and cast("Any", asked[0].params["task"]).get("setting") == "g-xlt":
+        # every pair of languages has a value, and readouts change those with an unseen one too
+        labels, others = labels**2, others**2 + 2 * labels * len(unseen)
+    return labels + several + (several and home) + every + (others and others + 1)
 
 
 def _examples_of(plan: Plan, evaluation: str) -> int | None:

@@ -40,6 +40,7 @@ _OF_LINES = {
     "left_out": "a blank side and are left out",
     "escaped": f"{ESCAPED}, which are read as they stand",
 }
+_COUNTED = "counted"  # of what is kept of a record: what its notes count
 _READ = ("unknown", "unknown_in_training", *_OF_LINES, *_TRAINING, *_SAID)
 
 
@@ -51,6 +52,7 @@ def remarked(record: Mapping[str, Any], metric: str | None) -> dict[str, Any]:
     test = [score for score in scores if score["split"] == "test"]
     main = [score for score in test if metric is not None and score["metric"] == metric]
     kept = {name: notes[name] for name in _READ if name in notes}
+    kept |= {_COUNTED: counted} if (counted := Caveats.counted(notes)) else {}
     return {"notes": kept, "scores": main}
 
 
@@ -82,7 +84,7 @@ def remarks(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
         for (encoder, lang, share), readers in unknown.items()
     ]
     found += [*_trainings(plan, there), *_floors(plan, records)]
-    found += dict.fromkeys(said for _, _, notes in there for said in _said(notes))
+    found += dict.fromkeys(said for _, task, notes in there for said in _said(task, notes))
     found += Trial.kept_readouts(((trial, task) for trial, task, _ in there))
     found += Trial.joint_trainings((trial for trial, _, _ in there))
     return [*found, *filter(None, map(remark, plan.languages))]
@@ -152,12 +154,14 @@ def near_floor(plan: Plan, task: str, metric: str, best: Mapping[str, float]) ->
     return plan.ordered(low) if higher and plan.guessing(task) is None else []
 
 
-def _said(notes: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what notes say for themselves, and a sentence per held-out part of a language that is
-    not evaluated as a whole.
+def _said(task: str, notes: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what notes say for themselves, what they count that the values of a task do not show,
+    and a sentence per held-out part of a language that is not evaluated as a whole.
     """
     for kind in _SAID:
         yield from (f"{name}: {said}" for name, said in notes.get(kind, {}).items())
+    for what, counts in (notes.get(_COUNTED) or Caveats.counted(notes)).items():
+        yield f"{task}: {what}: {counts}"
     for kind, told in _OF_LINES.items():
         for lang, parts in notes.get(kind, {}).items():
             for part, (n, of) in parts.items():

@@ -4,7 +4,7 @@ tiny encoder of some words is made once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import wraps
 from typing import Any
 
@@ -13,6 +13,7 @@ import torch
 
 from raxalign.analysis.cells import MEANS
 from raxalign.catalog import catalog
+from raxalign.caveats import Caveats
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.measured import Measured
 from raxalign.tasks.base import Outcome, Task
@@ -25,7 +26,8 @@ UNTESTED = {"bleu1_sacrebleu"}  # it is over whole texts, and only some of them 
 
 def held_to_declaration(kind: type[Task]) -> Callable[..., Outcome]:
     """The evaluation of a task, which fails for a metric that the task does not declare, for a
-    value that the declaration excludes, and for one that its predictions do not give.
+    value that the declaration excludes, and for one that its predictions do not give; and for a
+    note that holds a number and is neither told to the user nor said to be private.
     """
     evaluate: Callable[..., Outcome] = kind.evaluate
 
@@ -44,9 +46,22 @@ def held_to_declaration(kind: type[Task]) -> Callable[..., Outcome]:
             fault = declared.fault(score.value, mean=score.lang in MEANS)
             assert not fault, f"{kind.__name__}: {score.metric} {fault}"
         refuse_other_samples(kind, outcome)
+        untold = sorted(undeclared(outcome.notes))
+        assert not untold, f"{kind.__name__}: Caveats.TOLD or PRIVATE lack the notes {untold}"
         return outcome
 
     return checked
+
+
+def undeclared(notes: Mapping[str, Any]) -> Iterator[str]:
+    """The notes that hold numbers or lists, and are neither told nor private."""
+    for name, note in notes.items():
+        if name in Caveats.TOLD or name in Caveats.PRIVATE:
+            continue
+        if isinstance(note, Mapping):
+            yield from undeclared(note)
+        elif isinstance(note, (int, list, tuple)):
+            yield name
 
 
 def refuse_other_samples(kind: type[Task], outcome: Outcome) -> None:

@@ -214,13 +214,15 @@ def test_rows_of_other_numbers_of_words_and_labels_are_left_out_and_counted(tmp_
     task = Slots(Slots.Params(data=files, mismatched="drop"))
     data = task.head(TaskInputs("en")).data
     found = data.rows("dev", "de")
-    assert (len(found), found.left_out, found.first(1).left_out) == (2, 2, 2)
-    said = "2 rows are left out: the numbers of words and of tags differ"
+    assert (len(found), found.left_out.total(), found.first(1).remarks) == (2, 2, found.remarks)
+    said = "2 of 4 sentences are left out: with other numbers of words and of tags"
     assert found.note == {"warning": said}
     assert data.rows("train", "en").note == {}
     read = {entry.path.name: entry for entry in task.read_files(("de",), "en")}
     assert not any(entry.faults for entry in read.values())
-    assert [*map(str, read["dev_de.tsv"].remarks)] == [f"{tmp_path}/dev_de.tsv: {said}"]
+    trained = "1 of 2 sentences were trained on too"
+    told = [f"{tmp_path}/dev_de.tsv: {text}" for text in (trained, said)]
+    assert [*map(str, read["dev_de.tsv"].remarks)] == told
     assert not read["dev_en.tsv"].remarks
     plain = Slots(Slots.Params(data=files))
     (fault, _) = list(plain.read_files(("de",), "en"))[2].faults
@@ -288,7 +290,7 @@ def test_the_code_of_a_language_before_each_word_is_no_part_of_it(tmp_path):
         (("x",), ("O",)),
     ]
     assert found.remarks == (
-        "1 row is left out: a tag has no word",
+        "1 of 4 words is left out: a tag without a word",
         "the code of a language before each word (de:) is not read",
     )
     assert conll(tmp_path, "de:Rom O\nso O\n")[0][0] == ("de:Rom", "so")
@@ -313,4 +315,4 @@ def test_a_tag_without_a_word_is_an_error_or_left_out_and_counted(tmp_path, text
         TaggedSentences.of_file(path)
     found = TaggedSentences.of_file(path, scheme=TagScheme(mismatched="drop"))
     assert [(row.words, row.tags) for row in found.rows] == [(("a", "b"), ("O", "B-PER"))]
-    assert found.remarks == ("1 row is left out: a tag has no word",)
+    assert found.remarks == ("1 of 3 words is left out: a tag without a word",)

@@ -61,7 +61,7 @@ def test_the_official_file_of_all_languages(tmp_path):
     path = write(tmp_path, head + "ar\tneutral\tx\ty\t1\nde\tentailment\tA\tB\t1\nde\t-\tC\tD\t2\n")
     rows = read(path, one_language=False)
     assert plain(rows) == [("A", "B", 0)]
-    assert (rows.rows[0].id, rows.rows[0].line, rows.left_out) == ("1", 3, 1)
+    assert (rows.rows[0].id, rows.rows[0].line, rows.left_out.total()) == ("1", 3, 1)
 
 
 PARSES = [f"sentence{i}_{name}" for name in ("binary_parse", "parse") for i in (1, 2)]
@@ -100,7 +100,7 @@ def test_one_json_object_per_line(tmp_path):
     rows = read(path, one_language=False)
     assert plain(rows) == [('A\t"a"', "B", 1), ("G", "H", 2)]
     assert [(row.id, row.group, row.line) for row in rows.rows] == [("12", "7", 1), (None, None, 7)]
-    assert rows.left_out == 2
+    assert rows.left_out.total() == 2
 
 
 def test_columns_of_one_language_among_those_of_two(tmp_path):
@@ -212,7 +212,7 @@ def test_a_local_copy_of_the_hub_is_read(tmp_path):
     (repository / "README.md").write_text(f"---\nconfigs:\n{card}---\n")
     rows = of_hub("de", "dev")
     assert plain(rows) == [("A", "B", 2)]
-    assert rows.left_out == 1
+    assert rows.left_out.total() == 1
     with pytest.raises(DataError, match="cannot be loaded"):
         of_hub("fr", "dev")
     write_parquet(repository / "es" / "test" / "0000.parquet", **bare)
@@ -230,7 +230,7 @@ def test_rows_without_a_translation_are_left_out_and_counted(tmp_path):
     task = Pawsx(Pawsx.Params(data=files))
     rows = task.head(TaskInputs("en")).data.rows("dev", "de")
     assert [row.line for row in rows.rows] == [2, 5]
-    said = "2 rows are left out: a text is lacking"
+    said = "2 of 4 rows are left out: without a text"
     assert rows.note == {"warning": said}
     files = {entry.path.name: entry for entry in task.read_files(("de",), "en")}
     assert [str(remark) for remark in files["de.tsv"].remarks] == [f"{tmp_path}/de.tsv: {said}"]
@@ -243,5 +243,6 @@ def test_rows_without_a_translation_are_left_out_and_counted(tmp_path):
     found = Examples.of_hub(
         HubSet(f"{tmp_path}/hub", "de", "main"), "test", task.scheme(), tmp_path
     )
-    assert (len(found), found.left_out, found.remarks) == (1, 0, (said,))
+    said = "2 of 3 rows are left out: without a text"
+    assert (len(found), found.remarks) == (1, (said,))
     assert len(read(write(tmp_path, "NS\tA\tneutral\n"))) == 1  # elsewhere it is text

@@ -196,7 +196,7 @@ def test_data_sets_of_the_hub_are_read_by_columns_configurations_and_names_of_la
     found = task.head(TaskInputs("en", downloads=tmp_path)).data.rows("test", "de")
     rows = [(row.first, row.second, row.label) for row in found.rows]
     assert rows == [("a", None, "alarm"), ("c", None, "music")]
-    assert found.left_out == 1
+    assert found.remarks == ("1 of 3 rows is left out: without a label",)
     tags = datasets.Sequence(datasets.ClassLabel(names=["O", "B-DATE", "I-DATE"]))
     columns = {"tokens": [["a", "b"]], "ner_tags": [[1, 2]]}
     types = {"tokens": datasets.Sequence(text), "ner_tags": tags}

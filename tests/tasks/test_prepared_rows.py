@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from raxalign.caveats import Caveats
+from raxalign.caveats import Caveats, LeftOut
 from raxalign.corpora.text.words import Sentence
 from raxalign.encoders.models import pieces
 from raxalign.encoders.models.aligned import AlignedEncoder
@@ -37,7 +37,7 @@ TEXTS = [("rot haus", "red"), ("xyzzy", "red house hund 7"), ("  ", "dog"), ("ha
 EXAMPLES = Examples(
     "a.tsv",
     [Example(a, b, "xy"[i % 2], 3 * i + 1, f"n{i}", None) for i, (a, b) in enumerate(TEXTS)],
-    2,
+    LeftOut({Examples.UNLABELLED: 2}),
 )
 SENTENCES = TaggedSentences(
     "train.conll",
@@ -58,7 +58,7 @@ QUESTIONS = Questions(
         Question("d", "where " * 20, "Anna came in Rom", 0, (Answer("Rom", 13),)),
         Question("e", "who", "   Anna", 2, (Answer(" ", 1),)),  # shares no piece
     ],
-    3,
+    LeftOut({Questions.UNANSWERED: 3}),
 )
 SIZES = WindowSizes(question=8, stride=6, answer=3)
 KINDS = {
@@ -117,18 +117,18 @@ def test_rows_of_prepared_examples_are_those_of_the_texts(
 @pytest.mark.parametrize("kind", KINDS)
 def test_prepared_rows_keep_the_remarks_on_their_source(encoder, tmp_path, kind):
     rows = KINDS[kind]
-    replace(rows, remarks=("so",)).write("en", encoder.tokenizer, 1, tmp_path)
-    left = ["1 of 5 answers do not stand at their `answer_start` and are left out"]
-    assert rows.prepared(tmp_path, "en", None).remarks == (
-        "so",
-        *(left if kind == "questions" else []),
+    asked = rows.first(2)
+    replace(asked, left_out=LeftOut({"why": 3}), said=("so",)).write(
+        "en", encoder.tokenizer, 1, tmp_path
     )
+    found = rows.prepared(tmp_path, "en", None)
+    assert found.remarks == ("so", f"3 of {len(rows) + 3} {rows.noun} are left out: why")
 
 
 def test_examples_are_read_back_without_their_texts(encoder, tmp_path):
     folder = prepared("examples", "de", encoder, tmp_path)
     read = Examples.prepared(folder, "de", None)
-    assert (len(read), read.left_out, read.source) == (4, 2, "a.tsv")
+    assert (len(read), read.left_out, read.source) == (4, EXAMPLES.left_out, "a.tsv")
     assert Examples.prepared(folder, "de", "b.tsv").source == "b.tsv"
     assert read.fingerprints().tolist() == EXAMPLES.fingerprints().tolist()
     assert read.numbers(["x", "y"]).tolist() == [0, 1, 0, 1]
@@ -184,7 +184,8 @@ def test_prepared_questions_know_what_was_left_out_and_have_each_context_once(en
     assert (counts["questions"], counts["contexts"]) == (4, 3)
     assert len(np.load(tmp_path / "contexts" / "offsets.npy")) == 4
     found = Questions.prepared(tmp_path, "en", None)
-    assert (len(found), found.misplaced, found.left_out, found.source) == (4, 1, 3, "q.json")
+    lost = {Questions.UNANSWERED: 3, Questions.MISPLACED: 1}
+    assert (len(found), found.left_out, found.source) == (4, lost, "q.json")
     assert Questions.prepared(tmp_path, "en", "other.json").source == "other.json"
     assert found.fingerprints().tolist() == QUESTIONS.fingerprints().tolist()
     assert found.pieces.spans_Q2.tolist() == [[0, 0], [28, 28], [3, 3], [-1, -1]]

@@ -34,7 +34,7 @@ def test_every_question_comes_with_its_context_and_answers(tmp_path):
         ("b", "Wie?", "Neu.", 1),
     ]
     assert [answer.text for answer in found.rows[0].answers] == ["Rom", "Rom ist"]
-    assert found.left_out == 1
+    assert found.remarks == ("1 of 3 questions is left out: without an answer",)
     assert len(found.first(1)) == 1
 
 
@@ -43,7 +43,7 @@ def test_questions_said_to_be_impossible_are_left_out(tmp_path):
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace('"id": "a"', '"id": "a", "is_impossible": true'))
     found = Questions.of_file(path)
-    assert ([row.id for row in found.rows], found.left_out) == (["b"], 1)
+    assert ([row.id for row in found.rows], found.left_out.total()) == (["b"], 1)
 
 
 LACKS = b'{"data": [{"paragraphs": [{"context": "x", "qas": [{"id": "a"}]}]}]}'
@@ -238,5 +238,5 @@ def test_answers_that_stand_at_bytes_are_read_so_and_others_are_counted(tmp_path
     assert [row.answers[0].start for row in found.rows] == [5, 5, 1, 2, 2, -1]
     said = "the answers to 3 questions stand at bytes, not characters, and are read so"
     assert found.remarks == (said,)
-    left = "2 of 6 answers do not stand at their `answer_start` and are left out"
+    left = "2 of 6 questions are left out: without an answer that stands at its `answer_start`"
     assert found.answered().remarks == (said, left)

@@ -4,7 +4,7 @@ files are reported together.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -24,6 +24,12 @@ def refuse(fault: DataError) -> NoReturn:
 
 class Remark(DataError):
     """What is not a fault, and is reported next to the faults of a file: rows that are left out."""
+
+    @classmethod
+    def all(cls, place: Path | str, told: Iterable[str], report: Report) -> None:
+        """Report what is told of a file, a remark each."""
+        for text in told:
+            report(cls(place, text))
 
 
 @dataclass
@@ -88,7 +94,7 @@ class LocalRows:
     Attributes:
         split: their split.
         path: the file to whose name the number of rows belongs.
-        read: reads them. Raises `DataError`.
+        read: reads them; its `remarks` say what was left out. Raises `DataError`.
         translations: returns what they have in two languages, where that is to be compared with the
             grid's own text.
     """
@@ -102,8 +108,9 @@ class LocalRows:
         """Read the rows, and return what was found."""
         kept = list[Translations]()
 
-        def count(_: Report) -> int:
+        def count(report: Report) -> int:
             rows = self.read()
+            Remark.all(self.path, rows.remarks, report)
             kept.extend([self.translations(rows)] if self.translations else ())
             return len(rows)
 

@@ -330,10 +330,15 @@ class Sentences:
 
     def report_cut(self, numbers: np.ndarray) -> None:
         """Count the sentences that lose pieces in their rows, while caveats are collected."""
+        self.report_lost(numbers[self.kept(numbers) < self.lengths_S[numbers]], "maximum length")
+
+    def report_lost(self, numbers: np.ndarray, limit: str) -> None:
+        """Count sentences, by their numbers, as cut at a limit, while caveats are collected."""
         if (heard := Caveats.listener()) is not None:
-            for s in numbers[self.kept(numbers) < self.lengths_S[numbers]].tolist():
+            for s in numbers.tolist():
                 text = self.ids[self.starts_S[s] : self.starts_S[s] + self.lengths_S[s]]
-                heard.lose(self.languages[self.langs_S[s]], text.tobytes())
+                lang = self.languages[self.langs_S[s]]
+                heard.lose(lang, text.tobytes(), f"texts cut at the {limit}")
 
     def read_words(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the words of some sentences that have pieces: (their numbers, the place in

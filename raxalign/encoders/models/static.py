@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import re
 from array import array
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any, ClassVar, Literal, TypeAlias
 
 from raxalign.arrays import Ints, offsets_of
-from raxalign.caveats import Caveats
+from raxalign.caveats import Caveats, LeftOut
 from raxalign.corpora.readers.lines import opened
 from raxalign.corpora.text.words import look_up_form
 from raxalign.encoders.base import Encoder
@@ -51,10 +50,10 @@ def read_vectors(path: Path, limit: int | None = None) -> tuple[list[str], Float
     without it (GloVe), or in its binary one (``.bin``), packed or not; at most the first `limit`.
 
     The last H fields of a line are the vector: words may have blanks. A word that is given twice
-    has its first vector. What is left out, and a wrong number of words in the first line, are
-    caveats. Raises `DataError` with the line where the file is neither.
+    has its first vector. What is left out, those beyond the limit too, and a wrong number of words
+    in the first line, are caveats. Raises `DataError` with the line where the file is neither.
     """
-    left = Counter[str]()
+    left, beyond = LeftOut(), 0
     try:
         with opened(path) as file:
             first = file.readline()
@@ -67,6 +66,8 @@ def read_vectors(path: Path, limit: int | None = None) -> tuple[list[str], Float
                     chain([first] if count is None else [], file), 2 - (count is None)
                 )
                 words, vectors = _read_text(path, islice(lines, limit), dimension, left)
+                if limit and count is None:  # else the first line says how many there are
+                    beyond = sum(bool(line.strip()) for _, line in lines)
     except OSError as error:
         raise DataError(path, f"the vectors cannot be read ({error.strerror})") from error
     if not np.isfinite(vectors).all():
@@ -74,8 +75,9 @@ def read_vectors(path: Path, limit: int | None = None) -> tuple[list[str], Float
     there = len(words) + left.total()
     kept = sorted({word: i for i, word in reversed(list(enumerate(words)))}.values())
     left["there before"] = len(words) - len(kept)
-    why = ", ".join(f"{n:,} {reason}" for reason, n in left.items() if n)
-    said = [f"{left.total():,} of {there:,} words are left out: {why}"] if why else []
+    if limit and there >= limit:
+        left[f"beyond the first {limit:,}"] = beyond or max((count or 0) - limit, 0)
+    said = list(left.remarks("words", len(kept)))
     if told not in (None, there):
         said.append(f"its first line says {count:,} words, it has {there:,}")
     if said and (heard := Caveats.listener()) is not None:
@@ -102,7 +104,7 @@ def _is_number(text: bytes) -> bool:
 
 
 def _read_text(
-    path: Path, lines: Iterable[tuple[int, bytes]], dimension: int, left: Counter[str]
+    path: Path, lines: Iterable[tuple[int, bytes]], dimension: int, left: LeftOut
 ) -> tuple[list[str], Floats]:
     """The words and vectors of numbered lines; `left` counts those that are left out."""
     words, vectors = list[str](), array("f")
@@ -120,10 +122,10 @@ def _read_text(
             if len(row) == dimension:
                 words.append(word.decode("utf-8"))
                 vectors.extend(row)
-            elif word:
-                left["without letters"] += 1
+            else:
+                left.keep(not word, "without letters")
         except UnicodeDecodeError:
-            left["not UTF-8"] += 1
+            left.keep(False, "not UTF-8")
     return words, np.asarray(vectors, np.float32).reshape(-1, dimension)
 
 

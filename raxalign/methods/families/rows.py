@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from raxalign.arrays import ranges
+from raxalign.caveats import Caveats, LeftOut
 from raxalign.corpora.text.dataset import read_table
 from raxalign.encoders.models.pieces import Pieces
 from raxalign.encoders.models.rows import RowSource, Sentences
@@ -71,6 +72,7 @@ class Bitexts:
             src.append(start + kept[-1])
             tgt.append(start + n + kept[-1])
             counts[lang] = {"sentences": len(kept[-1]), "read": n}
+            _report_left(f"sentence pairs of {lang}-{pivot}", n, len(kept[-1]))
             start += 2 * n
         langs = [code for k in range(len(folders)) for code in (k, len(folders))]
         sentences = Sentences.of(
@@ -170,6 +172,13 @@ def _allowed(folder: Path, src: Pieces, tgt: Pieces, allowed: tuple[int, int | N
     return kept
 
 
+def _report_left(what: str, read: int, kept: int) -> None:
+    """Report, while caveats are collected, what is left out for its length."""
+    left = LeftOut({"of another number of subword tokens than is allowed": read - kept})
+    if read > kept and (heard := Caveats.listener()) is not None:
+        (heard.partial[what],) = left.remarks("", kept)
+
+
 def read_texts(
     encoder: TransformerEncoder,
     folders: Mapping[str, Path],
@@ -191,6 +200,9 @@ def read_texts(
     langs = range(len(columns))
     sentences = Sentences.of(encoder, columns, langs, tuple(folders), max_length)
     numbers_R = np.flatnonzero(sentences.lengths_S >= min_pieces)
+    for number, (lang, pieces) in enumerate(zip(folders, columns, strict=True)):
+        kept = int((sentences.langs_S[numbers_R] == number).sum())
+        _report_left(f"sentences of {lang}", len(pieces), kept)
     sentences.report_cut(numbers_R)
     return RowSource(sentences, numbers_R)
 

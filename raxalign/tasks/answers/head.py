@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from raxalign.arrays import Ints, offsets_of
-from raxalign.corpora.readers.inspection import FileRead, Report, read_through, refuse
+from raxalign.corpora.readers.inspection import FileRead, Remark, Report, read_through, refuse
 from raxalign.encoders.models.pieces import token_batches
 from raxalign.encoders.models.rows import Packed, RowSource
 from raxalign.encoders.models.transformer import evaluating
@@ -113,6 +113,11 @@ def best_span(starts: np.ndarray, ends: np.ndarray, longest: int) -> tuple[float
     return float(sums[first, more]), first, first + more
 
 
+def _counted(given: Mapping[str, Questions], why: str) -> dict[str, int]:
+    """How many questions of each language are left out for a reason, where there are any."""
+    return {lang: n for lang, rows in given.items() if (n := rows.left_out[why])}
+
+
 def span_loss(logits_BT2: torch.Tensor, targets_B2: torch.Tensor) -> torch.Tensor:
     """The sum over rows of the mean of the cross-entropies of start and end over their pieces."""
     # The pieces are the classes, both logits the positions.
@@ -167,7 +172,9 @@ class SpanHead(Head):
         for split in self.data.names():
             there = [lang for lang in languages if (lang, split) in read]
             for asked, told in ((asked, told) for asked in there for told in there):
-                rows = read[asked, split].crossed(read[told, split])
+                rows = read[asked, split]
+                if asked != told:
+                    rows = rows.crossed(read[told, split])
                 seen = rows.seen_in(trained)
                 found.append(HeldOut(f"{asked}-{told}", split, rows, seen, (asked, told)))
         return found
@@ -180,10 +187,16 @@ class SpanHead(Head):
         """Compare the ids of each language's questions with those of all others."""
         for (split, lang), own in read.items():
 
-            def shared(_: Report, split: Split = split, own: Questions = own) -> int:
-                for (other_split, _lang), other in read.items():
-                    if other_split == split:
-                        own.crossed(other)
+            def shared(report: Report, split: Split = split, own: Questions = own) -> int:
+                apart = [
+                    f"{n:,} with {other_lang}"
+                    for (other_split, other_lang), other in read.items()
+                    if other_split == split
+                    and (n := own.crossed(other).left_out[Questions.NOT_IN_BOTH])
+                ]
+                if apart:
+                    told = f"questions {Questions.NOT_IN_BOTH} are left out: {', '.join(apart)}"
+                    report(Remark(own.source, told))
                 return 0
 
             yield read_through(self.data.path(split, lang), shared)
@@ -207,6 +220,7 @@ class SpanHead(Head):
         offsets = offsets_of([len(unit) for unit in members])
         answered_windows = sum(part.answered() for part in parts)
         counts = {"windows": len(rows), "windows_with_answer": answered_windows}
+        counts["questions_unanswered"] = sum(part.unanswered() for part in parts)
         return Batches(model, rows, gold, of_units, offsets, counts)
 
     def _mixed(
@@ -244,14 +258,15 @@ class SpanHead(Head):
         """Return the numbers of questions that are trained on, and of those that are not."""
         return {
             "rows": {lang: len(rows) for lang, rows in given.items()},
-            "misplaced": {lang: rows.misplaced for lang, rows in given.items() if rows.misplaced},
-            "unanswerable": {lang: rows.left_out for lang, rows in given.items() if rows.left_out},
+            "misplaced": _counted(given, Questions.MISPLACED),
+            "unanswerable": _counted(given, Questions.UNANSWERED),
             **counts[-1],
         }
 
     def inputs_of(self, model: SpanModel, held: HeldOut) -> Windows:
         """Return held-out questions as the model reads them."""
         windows: Windows = held.rows.windows(model.encoder, held.langs, self.sizes)
+        windows.report_long(held.label, self.sizes.answer)
         return windows
 
     def predict(self, model: SpanModel, inputs: Windows) -> list[str]:
@@ -289,7 +304,12 @@ class SpanHead(Head):
 
     def notes(self, held_out: Sequence[HeldOut], chosen: Mapping[str, object]) -> dict[str, object]:
         """Return the notes of an evaluation."""
-        return {**super().notes(held_out, chosen), "rules": self.task.rules}
+        notes = {**super().notes(held_out, chosen), "rules": self.task.rules}
+        if self.crosses:
+            notes["not_in_both"] = HeldOut.noted(
+                held_out, lambda held: held.rows.left_out[Questions.NOT_IN_BOTH]
+            )
+        return notes
 
     def _values(self, held: HeldOut, answers: Sequence[str], rules: str) -> dict[str, list[float]]:
         """The metrics of each answer, the best over all gold answers."""

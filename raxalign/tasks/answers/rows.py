@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 from raxalign.arrays import offsets_of
-from raxalign.caveats import Caveats
+from raxalign.caveats import Caveats, LeftOut
 from raxalign.corpora.phrasebook import read
 from raxalign.corpora.readers.hub import check_columns, load_rows
 from raxalign.corpora.readers.inspection import Report, refuse
@@ -75,12 +75,15 @@ class WindowSizes:
 @dataclass(frozen=True)
 class Questions(TaskRows[Question]):
     """The questions of one split, in one language or with questions and contexts in two. Those
-    without any answer are left out and counted, and so are `misplaced` ones of a training set,
-    whose answers do not stand where they say.
+    without any answer are left out, and of a training set those whose answers do not stand where
+    they say. `sides` are remarks on the two sources where these are of two languages.
     """
 
-    misplaced: int = 0
+    sides: tuple[str, ...] = field(default=(), kw_only=True)
     noun: ClassVar[str] = "questions"
+    UNANSWERED: ClassVar = "without an answer"
+    MISPLACED: ClassVar = "without an answer that stands at its `answer_start`"
+    NOT_IN_BOTH: ClassVar = "in one of the two languages alone"
 
     @classmethod
     def of_file(cls, path: Path, report: Report = refuse, *, named: bool = True) -> Questions:
@@ -142,7 +145,7 @@ class Questions(TaskRows[Question]):
     def _collect(
         cls, source: str, entries: Iterable[_Entry], report: Report = refuse, *, named: bool = True
     ) -> Questions:
-        contexts, ids, unanswerable = dict[str, int](), set[str](), 0
+        contexts, ids, left = dict[str, int](), set[str](), LeftOut()
         n_bytes = 0
         rows: list[Question] = []
         for name, question, context, answers in entries:
@@ -150,30 +153,29 @@ class Questions(TaskRows[Question]):
                 report(DataError(source, f"two questions have the id {name}"))
                 continue
             number = contexts.setdefault(context, len(contexts))
-            if answers:
+            if left.keep(answers, cls.UNANSWERED):
                 ids.add(name)
                 found = [_by_characters(answer, context) for answer in answers]
                 n_bytes += found != answers
                 rows.append(Question(name, question, context, number, tuple(found)))
-            else:
-                unanswerable += 1
         if not rows:
             raise DataError(source, "has no question with an answer")
         if len(ids) < len(rows):
             rows = [replace(row, id=None) for row in rows]
         told = f"the answers to {n_bytes:,} questions stand at bytes, not characters"
         told += ", and are read so"
-        return Questions(source, rows, unanswerable, remarks=(told,) if n_bytes else ())
+        return Questions(source, rows, left, said=(told,) if n_bytes else ())
 
     def answered(self) -> Questions:
         """Return the questions with an answer where it says. Raises `DataError` where none has
         one.
         """
-        rows = [row for row in self.rows if row.placed()]
+        left = LeftOut(self.left_out)
+        rows = [row for row in self.rows if left.keep(row.placed(), self.MISPLACED)]
         if not rows:
             remedy = "Count characters, not bytes, from the context's first"
             raise DataError(self.source, "no answer stands at its `answer_start`", remedy=remedy)
-        return replace(self, rows=rows, **misplaced(len(self), len(rows), self.remarks))
+        return replace(self, rows=rows, left_out=left)
 
     def scored(self) -> Questions:
         """Return the questions themselves, to be evaluated. Raises `DataError` where one has no
@@ -195,13 +197,22 @@ class Questions(TaskRows[Question]):
         """Return these questions on the contexts of another language, with the answers there: those
         whose id both have, in the contexts' order. Raises `DataError` where there are none.
         """
-        asked = {row.id: row.question for row in self.rows}
-        rows = [replace(row, question=asked[row.id]) for row in contexts.rows if row.id in asked]
+        asked, left = {row.id: row.question for row in self.rows}, LeftOut()
+        told = [row for row in contexts.rows if left.keep(row.id in asked, self.NOT_IN_BOTH)]
+        rows = [replace(row, question=asked[row.id]) for row in told]
+        left[self.NOT_IN_BOTH] += len(asked.keys() - {row.id for row in told})
         if not rows:
             told = f"shares no question's id with {contexts.source}"
             remedy = "Both must be parts of one parallel set"
             raise DataError(self.source, told, remedy=remedy)
-        return Questions(f"{self.source} on {contexts.source}", rows)
+        sides = (f"{of.source}: {said}" for of in (self, contexts) for said in of.remarks)
+        both = tuple(dict.fromkeys(sides))
+        return Questions(f"{self.source} on {contexts.source}", rows, left, sides=both)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What is to be said of the questions, and of the two sources that they are from."""
+        return (*super().remarks, *self.sides)
 
     def windows(
         self, encoder: TransformerEncoder, languages: tuple[str, str], sizes: WindowSizes
@@ -262,9 +273,7 @@ class Questions(TaskRows[Question]):
         np.save(folder / "context_of.npy", context_of)
         np.save(folder / "fingerprints.npy", self.fingerprints())
         counts = {"pieces": found.pieces[lang], "unknown": found.unknown[lang]}
-        notes = {"source": self.source, "lang": lang, "unanswerable": self.left_out}
-        notes |= {"remarks": self.remarks}
-        record = {**notes, **counts, "total": len(self)}
+        record = {"source": self.source, "lang": lang, **self.dropped, **counts, "total": len(self)}
         (folder / _RECORD).write_text(json.dumps(record), encoding="utf-8")
         return {"questions": len(placed), "contexts": len(asking), **counts}
 
@@ -278,21 +287,17 @@ class Questions(TaskRows[Question]):
         spans_Q2, context_of = map_array(folder, "spans"), map_array(folder, "context_of")
         asked, contexts = (_mapped(folder / name, lang) for name in (_ASKED, _CONTEXTS))
         contexts = replace(contexts, chosen=context_of.astype(np.int64))
+        given = cls.as_dropped(record, cls.UNANSWERED, record.get("unanswerable", 0))
+        if lost := record["total"] - len(spans_Q2):
+            given["left_out"][cls.MISPLACED] = lost
         return PreparedQuestions(
             source or record["source"],
             (),
-            record["unanswerable"],
-            map_array(folder, "fingerprints"),
-            **misplaced(record["total"], len(spans_Q2), record.get("remarks", ())),
+            hashes=map_array(folder, "fingerprints"),
+            **given,
             pieces=AskedPieces(asked, contexts, spans_Q2),
             counts=(record["unknown"], record["pieces"]),
         )
-
-
-def misplaced(n: int, placed: int, remarks: Iterable[str]) -> dict[str, Any]:
-    """Return what a training set has of `n` questions, some of them `placed`, besides its rows."""
-    left = f"{n - placed:,} of {n:,} answers do not stand at their `answer_start` and are left out"
-    return {"misplaced": n - placed, "remarks": (*remarks, *([left] if n > placed else []))}
 
 
 def _entries(path: Path, document: Any) -> Iterator[_Entry]:
@@ -368,6 +373,11 @@ class WindowRows:
         """Count the windows that hold the whole answer."""
         return int(self.cuts_S5[:, 3:].any(axis=1).sum())
 
+    def unanswered(self) -> int:
+        """Count the questions whose answer no window holds whole."""
+        with_answer = self.cuts_S5[self.cuts_S5[:, 3:].any(axis=1), 0]
+        return len(np.setdiff1d(self.cuts_S5[:, 0], with_answer))
+
 
 @dataclass(frozen=True)
 class Windows:
@@ -376,6 +386,18 @@ class Windows:
     questions: Sequence[Question]
     contexts: Sequence[TextPieces]
     windows: WindowRows
+
+    def report_long(self, label: str, longest: int) -> None:
+        """Count the questions all of whose answers have more than the `longest` pieces that a
+        prediction has, while caveats are collected; `label` names their languages.
+        """
+        heard, what = Caveats.listener(), f"answers of more than {longest} subword tokens"
+        for row, context in zip(self.questions, self.contexts, strict=True) if heard else ():
+            spans = [context.spanning(a.start, a.start + len(a.text)) for a in row.answers]
+            found = [last - first < longest for first, last in filter(None, spans)]
+            if heard and found and not any(found):
+                text = f"{row.question}\0{row.context}".encode("utf-8", "surrogatepass")
+                heard.lose(label, text, f"{what}, which no prediction has")
 
     def text(self, question: int, first: int, last: int) -> str:
         """Return the context's own characters from the first to the last of some pieces."""
@@ -409,6 +431,8 @@ def cut_windows(given: AskedPieces, encoder: TransformerEncoder, sizes: WindowSi
     room = sentences.max_length - before - between - sentences.after_pair[1]
     longest, found = min(sizes.question, room // 2), array("i")
     lengths_Q2 = sentences.lengths_S[np.stack([asked_Q, told_Q], axis=1)]
+    long_Q = asked_Q[lengths_Q2[:, 0] > longest]
+    sentences.report_lost(long_Q, f"{longest} subword tokens of a question")
     for number, (start, end) in enumerate(given.spans_Q2.tolist()):
         asked, told = min(int(lengths_Q2[number, 0]), longest), int(lengths_Q2[number, 1])
         begin = before + asked + between

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Self, TypeVar, overload
+from typing import Any, ClassVar, Self, TypeVar, overload
 
 import numpy as np
 
 from raxalign.arrays import Ints
+from raxalign.caveats import LeftOut
 from raxalign.corpora.readers.codes import own_code
 from raxalign.corpora.readers.columns import read_columns, read_objects
 from raxalign.corpora.readers.hub import check_columns
@@ -28,8 +29,8 @@ from raxalign.tasks.classifiers.scheme import Columns, LabelScheme
 from raxalign.tasks.transfer.params import HubSet, Split
 from raxalign.tasks.transfer.rows import TaskRows
 
-Texts = Sequence[Sequence[str]] | Pieces
-"""Texts that white space divides into words, or their pieces."""
+_Texts = Sequence[Sequence[str]] | Pieces
+"""_Texts that white space divides into words, or their pieces."""
 TEXTS = ("first", "second")
 _BATCH = 8192
 _COLUMNS, _FINGERPRINTS = "examples", "fingerprints.npy"
@@ -115,13 +116,15 @@ def _examples(table: Any) -> Iterator[Example]:
 
 @dataclass(frozen=True)
 class Examples(TaskRows[Example]):
-    """The examples of one language and split; those without a label are left out and counted.
+    """The examples of one language and split; those without a label or a text are left out.
 
     `pieces` are those of their texts, where they were made before (``first``, ``second``). The
     examples are then without these texts, and are read by their columns.
     """
 
     pieces: Mapping[str, Pieces] = field(default_factory=dict)
+    UNLABELLED: ClassVar = "without a label"
+    TEXTLESS: ClassVar = "without a text"
 
     @cached_property
     def table(self) -> pa.Table:
@@ -131,7 +134,9 @@ class Examples(TaskRows[Example]):
 
     def first(self, n: int | None) -> Self:
         """Return the first n of them."""
-        return self if n is None else replace(self, rows=ExampleTable(self.table.slice(0, n)))
+        if n is None:
+            return self
+        return replace(super().first(n), rows=ExampleTable(self.table.slice(0, n)))
 
     @property
     def text_names(self) -> Sequence[str]:
@@ -139,7 +144,7 @@ class Examples(TaskRows[Example]):
         paired = "second" in self.pieces if self.pieces else not self.table["second"].null_count
         return TEXTS if paired else TEXTS[:1]
 
-    def texts(self, name: str, places: np.ndarray | None = None) -> Texts:
+    def texts(self, name: str, places: np.ndarray | None = None) -> _Texts:
         """Return the first or the second texts of some examples (None: of all), divided at white
         space; the tokenizer divides further, and alone divides a text without spaces. Where their
         pieces were made before, these are returned.
@@ -199,23 +204,22 @@ class Examples(TaskRows[Example]):
         check_columns(where, table, [scheme.columns.shown(r) for r in needed if r not in columns])
         names = getattr(table.features[columns["label"]], "names", None)
         values = {role: table[column] for role, column in columns.items()}
+        left = LeftOut()
 
         def rows() -> Iterator[Example]:
             for i, cell in enumerate(values["label"]):
                 label = _label(where, i + 1, cell, scheme, names)
-                if label is not None:
+                if left.keep(label, cls.UNLABELLED):
                     texts = [values[role][i] for role in scheme.columns.texts]
                     first, second = [*("" if t is None else str(t) for t in texts), None][:2]
                     own = {r: str(values[r][i]) for r in ("id", "group") if r in values}
                     id_, group = own.get("id"), own.get("group")
-                    yield Example(str(first), second, label, i + 1, id_, group)
+                    yield Example(str(first), second, str(label), i + 1, id_, group)
 
-        lost = list[int]()
-        kept = ExampleTable.of(with_texts(rows(), scheme.columns.no_text, lost))
+        kept = ExampleTable.of(_with_texts(rows(), scheme.columns.no_text, left))
         if not len(kept):
             raise DataError(where, "has no labelled rows")
-        n, remarks = len(table) - len(kept) - len(lost), cls.lost(len(lost), "a text is lacking")
-        return Examples(where, kept, n, remarks=remarks)
+        return Examples(where, kept, left)
 
     @staticmethod
     def parts(
@@ -283,12 +287,7 @@ class Examples(TaskRows[Example]):
         """Write training examples as pieces, and columns without texts."""
         np.save(folder / _FINGERPRINTS, self.fingerprints())
         texts = list(self.text_names)
-        notes = {
-            "source": self.source,
-            "unlabelled": self.left_out,
-            "remarks": self.remarks,
-            "texts": texts,
-        }
+        notes = {"source": self.source, **self.dropped, "texts": texts}
         _write(self.table.drop_columns(list(TEXTS)), folder / _COLUMNS, notes)
         with tempfile.TemporaryDirectory(prefix="texts-", dir=folder) as work:
             _write(self.table.select(texts), Path(work), {})
@@ -304,20 +303,18 @@ class Examples(TaskRows[Example]):
         return Examples(
             source or notes["source"],
             ExampleTable(read_table(folder / _COLUMNS)),
-            notes["unlabelled"],
-            np.load(folder / _FINGERPRINTS, mmap_mode="r"),
-            {name: cls.mapped(folder / name, lang) for name in names},
-            remarks=tuple(notes.get("remarks", ())),
+            hashes=np.load(folder / _FINGERPRINTS, mmap_mode="r"),
+            pieces={name: cls.mapped(folder / name, lang) for name in names},
+            **cls.as_dropped(notes, cls.UNLABELLED, notes.get("unlabelled", 0)),
         )
 
 
-def with_texts(rows: Iterable[Example], no_text: str, lost: list[int]) -> Iterator[Example]:
-    """Yield the examples of which no text is blank, or `no_text`; `lost` gets the others' lines."""
+def _with_texts(rows: Iterable[Example], no_text: str, left: LeftOut) -> Iterator[Example]:
+    """Yield the examples of which no text is blank, or `no_text`."""
     for row in rows:
         texts = [row.first] if row.second is None else [row.first, row.second]
-        if {"", no_text} & {text.strip() for text in texts}:
-            lost.append(row.line)
-        else:
+        blank = {"", no_text} & {text.strip() for text in texts}
+        if left.keep(not blank, Examples.TEXTLESS):
             yield row
 
 
@@ -334,7 +331,7 @@ class ExamplePart:
     """
 
     langs: tuple[str, str]
-    texts: Sequence[Texts]
+    texts: Sequence[_Texts]
     numbers: np.ndarray
     units: np.ndarray
 
@@ -365,8 +362,8 @@ class ExampleFile:
         self.path, self.lang, self.split, self.alone = path, lang, split, alone
         self.scheme, self.names = scheme, scheme.columns
         self.language = own_code(lang, scheme.languages)
-        self.refused = Refusals()
-        self.unlabelled: list[int] = []
+        self.refused, self.left = Refusals(), LeftOut()
+        self.unlabelled = 0  # the line of the first row without a label
         self.others: dict[str, None] = {}
 
     def read(self, report: Report = refuse) -> Examples:
@@ -382,17 +379,15 @@ class ExampleFile:
             raise DataError(self.path, "there is no such file")
         self.refused = Refusals(report)
         records = self._objects if self.path.suffix in _JSON else self._cells
-        lost = list[int]()
-        rows = ExampleTable.of(with_texts(self._rows(records()), self.names.no_text, lost))
+        rows = ExampleTable.of(_with_texts(self._rows(records()), self.names.no_text, self.left))
         if not len(rows) and not self.refused.count:
             told = f"has no labelled rows for {self.lang}"
-            if self.unlabelled:
-                told += f": each of its {len(self.unlabelled)} labels is empty or -"
-                raise DataError(self.path, told, line=self.unlabelled[0], remedy=_HIDDEN)
+            if hidden := self.left[Examples.UNLABELLED]:
+                told += f": each of its {hidden} labels is empty or -"
+                raise DataError(self.path, told, line=self.unlabelled, remedy=_HIDDEN)
             others = f"; its column `language` has {', '.join(self.others)}" if self.others else ""
             raise DataError(self.path, f"{told}{others}")
-        remarks = Examples.lost(len(lost), "a text is lacking")
-        return Examples(str(self.path), rows, len(self.unlabelled), remarks=remarks)
+        return Examples(str(self.path), rows, self.left)
 
     def _rows(self, records: Iterator[Record]) -> Iterator[Example]:
         """Yield the labelled examples of the language and split."""
@@ -402,8 +397,10 @@ class ExampleFile:
                 self.others[language.strip()] = None
             elif "split" in record and not self.scheme.of_split(record["split"], self.split):
                 continue
-            elif self.scheme.is_unlabelled(record["label"]):
-                self.unlabelled.append(line)
+            elif not self.left.keep(
+                not self.scheme.is_unlabelled(record["label"]), Examples.UNLABELLED
+            ):
+                self.unlabelled = self.unlabelled or line
             elif (label := self.scheme.label(record["label"])) is not None:
                 id_, group = (record.get(role, "").strip() or None for role in ("id", "group"))
                 yield Example(record["first"], record.get("second"), label, line, id_, group)

@@ -28,13 +28,14 @@ from raxalign.errors import DataError
 from raxalign.lazy import pa
 from raxalign.options.sources import differs_by_language
 from raxalign.tasks.base import TaskInputs
-from raxalign.tasks.classifiers.examples import Example, Examples, Texts
+from raxalign.tasks.classifiers.examples import Example, Examples
 from raxalign.tasks.transfer.head import Batches, FineTuned, Head, HeldOut, TaskModel
 from raxalign.tasks.transfer.params import HubSet, Split
 from raxalign.tasks.transfer.rows import TaskRows
 from raxalign.train.devices import on_device
 from raxalign.train.group import shared
 
+_Texts = Sequence[Sequence[str]] | Pieces
 ROWS = 512
 """Examples that are classified together outside training, over word vectors."""
 
@@ -74,7 +75,7 @@ class SentenceClassifier(Classifier, FineTuned):
         """Return how many labels there are."""
         return self.head.out_features
 
-    def rows(self, texts: Sequence[Texts], langs: Sequence[str]) -> RowSource:
+    def rows(self, texts: Sequence[_Texts], langs: Sequence[str]) -> RowSource:
         """Divide sentences, or the first and second sentences of pairs, into pieces, one row per
         example; of a pair that is too long the longer sentence is cut first.
         """
@@ -162,7 +163,7 @@ class WordClassifier(Classifier):
             nn.init.zeros_(layer.bias)
         self.to(aligned.device)
 
-    def rows(self, texts: Sequence[Texts], langs: Sequence[str]) -> list[TextRow]:
+    def rows(self, texts: Sequence[_Texts], langs: Sequence[str]) -> list[TextRow]:
         """Divide texts, or first and second texts, into words as corpora are divided (in scripts
         without blanks, into characters), one row per example.
         """
@@ -331,7 +332,8 @@ class LabelHead(Head):
         """
         # The phrasebook's examples that are evaluated too were left out, and those without a text:
         # others in each language.
-        whole = self.params.data != "phrasebook" and not any(r.remarks for r in given.values())
+        lost = any(rows.said or rows.left_out[Examples.TEXTLESS] for rows in given.values())
+        whole = self.params.data != "phrasebook" and not lost
         parts = Examples.parts(given, self.labels, self.pivot, self.task.mixing, whole=whole)
         pieces = [model.rows(part.texts, part.langs) for part in parts]
         units, numbers = (
@@ -340,6 +342,7 @@ class LabelHead(Head):
         )
         members, offsets = np.argsort(units, kind="stable"), offsets_of(np.bincount(units))
         counted = {"examples": len(numbers)}
+        counted["without_counterpart"] = sum(map(len, given.values())) - len(offsets) + 1
         return Batches(model, model.join(pieces), numbers, members, offsets, counted)
 
     def notes_of_training(
@@ -347,12 +350,16 @@ class LabelHead(Head):
     ) -> dict[str, object]:
         """Return the numbers of examples."""
         rows = {lang: len(examples) for lang, examples in given.items()}
-        unlabelled = sum(examples.left_out for examples in given.values())
+        unlabelled = sum(examples.left_out[Examples.UNLABELLED] for examples in given.values())
         notes: dict[str, object] = {"rows": sum(rows.values()), "unlabelled": unlabelled}
         if [*given] == [self.pivot]:
             return notes
-        examples = sum(count["examples"] for count in counts)
-        return {**notes, "rows_by_language": rows, "examples": examples}
+        examples, lost = (
+            sum(count.get(name, 0) for count in counts)
+            for name in ("examples", "without_counterpart")
+        )
+        own = {"examples": examples, "without_counterpart": lost}
+        return {**notes, "rows_by_language": rows, **own}
 
     def inputs_of(self, model: Classifier, held: HeldOut) -> Sequence[Any]:
         """Return held-out examples as the classifier reads them."""
@@ -396,7 +403,9 @@ class LabelHead(Head):
     def notes(self, held_out: Sequence[HeldOut], chosen: Mapping[str, object]) -> dict[str, object]:
         """Return the notes of an evaluation."""
         notes, known = super().notes(held_out, chosen), {*self.labels}
-        notes["unlabelled"] = HeldOut.noted(held_out, lambda held: held.rows.left_out)
+        notes["unlabelled"] = HeldOut.noted(
+            held_out, lambda held: held.rows.left_out[Examples.UNLABELLED]
+        )
         if not self.scheme.labels:
             notes["labels"] = list(self.labels)
             notes["labels_not_in_training"] = HeldOut.noted(

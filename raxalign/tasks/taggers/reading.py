@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from raxalign.arrays import Ints
+from raxalign.caveats import LeftOut
 from raxalign.corpora.readers.columns import read_columns
 from raxalign.corpora.readers.inspection import Refusals, Report, refuse
 from raxalign.corpora.readers.lines import read_lines
@@ -68,8 +69,8 @@ class Tagged:
 
 @dataclass(frozen=True)
 class TaggedSentences(TaskRows[Tagged]):
-    """The tagged sentences of one language and split; `left_out` counts the rows of the source
-    that had other numbers of words and of tags.
+    """The tagged sentences of one language and split; the rows of the source that had other numbers
+    of words and of tags are left out where the user asks for it.
     """
 
     noun: ClassVar[str] = "sentences"
@@ -117,7 +118,7 @@ class TaggedSentences(TaskRows[Tagged]):
             found += file.requests()
         else:
             found += file.divided(file.column_words())
-        rows = cls._kept(str(path), found, file.wordless)
+        rows = cls._kept(str(path), found, file.blank)
         if not len(rows) and not file.refused.count:
             raise DataError(path, told, remedy=remedy)
         return rows
@@ -139,7 +140,7 @@ class TaggedSentences(TaskRows[Tagged]):
         for number, words, tags in _hub_rows(where, table, scheme):
             if words or tags:
                 rows += _tagged(where, number, (words, tags), scheme, Refusals())
-        kept = cls._kept(where, rows, 0)
+        kept = cls._kept(where, rows, LeftOut())
         if not len(kept):
             raise DataError(where, "has no sentences")
         return kept
@@ -152,12 +153,13 @@ class TaggedSentences(TaskRows[Tagged]):
         return cls(source, [Tagged(tuple(w), tuple(t), i) for i, (w, t) in enumerate(made, 1)])
 
     @classmethod
-    def _kept(cls, where: str, found: Sequence[Tagged | None], wordless: int) -> TaggedSentences:
-        """The sentences of a source, without those that are None, and words that are empty (with
-        the `wordless` rows), which are counted. The code of a language before every word (WikiANN
-        has ``de:Berlin``) is not part of it. Raises `DataError` for a treebank without its text.
+    def _kept(cls, where: str, found: Sequence[Tagged | None], blank: LeftOut) -> TaggedSentences:
+        """The sentences of a source, without those that are None, and without words that are empty,
+        which are added to those that are left out as `blank`. The code of a language before every
+        word (WikiANN has ``de:Berlin``) is not part of it. Raises `DataError` for a treebank
+        without its text.
         """
-        kept, n = list[Tagged](), 0
+        kept, left = list[Tagged](), LeftOut()
         words = [word for row in found if row is not None for word in row.words]
         if words.count("_") > _HIDDEN * len(words):
             told = (
@@ -167,22 +169,24 @@ class TaggedSentences(TaskRows[Tagged]):
             raise DataError(where, told, remedy=remedy)
         codes = {word.partition(":")[0] if ":" in word else "" for word in words}
         coded = bool(codes) and all(is_code(code) or code in _WIKIPEDIAS for code in codes)
-        for row in filter(None, found):
-            n += 1
+        for row in found:
+            if row is None:
+                left.keep(False, "with other numbers of words and of tags")
+                continue
             forms = [word.partition(":")[2] for word in row.words] if coded else row.words
             if coded or "" in forms:
-                pairs = [pair for pair in zip(forms, row.tags, strict=True) if pair[0]]
-                wordless += len(forms) - len(pairs)
-                if not pairs:
+                both = zip(forms, row.tags, strict=True)
+                pairs = [pair for pair in both if blank.keep(pair[0], _WORDLESS)]
+                if not left.keep(pairs, "without a word"):
                     continue
                 words_, tags = zip(*pairs, strict=True)
                 row = replace(row, words=words_, tags=tags, running=None)
             kept.append(row)
-        remarks = cls.lost(len(found) - n, "the numbers of words and of tags differ")
-        remarks += cls.lost(wordless, "a tag has no word")
+        rows = TaggedSentences(where, kept, left)
+        said = blank.remarks("words", rows.n_words())
         if coded:
-            remarks += (f"the code of a language before each word ({min(codes)}:) is not read",)
-        return TaggedSentences(where, kept, len(found) - n, remarks=remarks)
+            said += (f"the code of a language before each word ({min(codes)}:) is not read",)
+        return replace(rows, said=said)
 
     def write(self, lang: str, tokenizer: Any, threads: int, folder: Path) -> dict[str, Any]:
         """Write training sentences as pieces and tags."""
@@ -190,8 +194,7 @@ class TaggedSentences(TaskRows[Tagged]):
         tags = [np.zeros(0, np.int64), *self.numbers(names)]
         np.save(folder / "tags.npy", np.concatenate(tags).astype(np.int32))
         np.save(folder / "fingerprints.npy", self.fingerprints())
-        record = {"source": self.source, "tags": names, "left_out": self.left_out}
-        record |= {"remarks": self.remarks}
+        record = {"source": self.source, "tags": names, **self.dropped}
         (folder / _RECORD).write_text(json.dumps(record), encoding="utf-8")
         with tempfile.TemporaryDirectory(prefix="texts-", dir=folder) as work:
             schema, words = pa.schema(sentence_columns(_COLUMN)), self.words()
@@ -213,9 +216,8 @@ class TaggedSentences(TaskRows[Tagged]):
         return PreparedSentences(
             source or record["source"],
             (),
-            record.get("left_out", 0),
-            hashes,
-            remarks=tuple(record.get("remarks", ())),
+            hashes=hashes,
+            **cls.as_dropped(record, "", 0),  # all that an earlier version left out has sentences
             pieces=pieces,
             names=record["tags"],
             tags_W=tags_W,
@@ -255,6 +257,7 @@ class PreparedSentences(TaggedSentences):
             yield place[self.tags_W[start:stop]]
 
 
+_WORDLESS = "a tag without a word"
 _NUMBER = re.compile(r"(\d+)|\d+-\d+|\d+\.\d+")
 """A word of CoNLL-U (the group), a range of words, or an empty node."""
 _BLANKS = " \t"
@@ -290,7 +293,7 @@ class _TaggedFile:
     def __init__(self, path: Path, scheme: TagScheme, refused: Refusals) -> None:
         self.path, self.scheme, self.refused = path, scheme, refused
         self.header = [name.lower() for name in scheme.columns.header]
-        self.width = self.wordless = 0
+        self.width, self.blank = 0, LeftOut()
 
     def refuse(self, line: int, told: str, remedy: str = "") -> None:
         """Report a fault of one line."""
@@ -298,8 +301,9 @@ class _TaggedFile:
 
     def refuse_wordless(self, line: int) -> None:
         """Count a row without a word, or report it, as the user asked."""
-        self.wordless += self.scheme.mismatched == "drop"
-        if self.scheme.mismatched == "refuse":
+        if self.scheme.mismatched == "drop":
+            self.blank.keep(False, _WORDLESS)
+        else:
             self.refuse(line, "the word is empty", _DROP)
 
     def lines(self) -> Iterator[tuple[int, str]]:

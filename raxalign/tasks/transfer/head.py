@@ -181,6 +181,12 @@ class HeldOut:
         """Their name in notes."""
         return f"{self.label}/{self.split}"
 
+    @property
+    def note(self) -> Mapping[str, str]:
+        """The note on what was left out of them; that on a pair is with each of its languages."""
+        note: Mapping[str, str] = self.rows.note if self.langs[0] == self.langs[1] else {}
+        return note
+
     @staticmethod
     def noted(held_out: Sequence[HeldOut], value_of: Callable[[HeldOut], Any]) -> dict[str, Any]:
         """Return a value of each held-out set by its name in notes, where there is one."""
@@ -440,15 +446,19 @@ class Splits:
             found = self._read("train", lang, report)
             used = found.first(self.params.max_train)
             known[lang] = used.fingerprints()
-            _report(head.check(used, trained=True), report)
+            used = head.check(used, trained=True)
+            Remark.all(used.source, used.remarks, report)
             return len(found)
 
         def evaluated(report: Report, split: Split, lang: str) -> int:
             found = self.rows(split, lang, report)
-            found.seen_in(np.concatenate([np.zeros(0, np.int64), *known.values()]), head.allowed)
+            trained = np.concatenate([np.zeros(0, np.int64), *known.values()])
+            if seen := int(found.seen_in(trained, head.allowed).sum()):
+                told = f"{seen:,} of {len(found):,} {found.noun} were trained on too"
+                report(Remark(found.source, told))
             if head.crosses:
                 read[split, lang] = found
-            _report(found, report)
+            Remark.all(found.source, found.remarks, report)
             return len(found)
 
         found = [
@@ -461,8 +471,3 @@ class Splits:
         for split, lang in places:
             yield read_through(self.path(split, lang), partial(evaluated, split=split, lang=lang))
         yield from head.compare((), read)
-
-
-def _report(rows: Any, report: Report) -> None:
-    for told in rows.remarks:
-        report(Remark(rows.source, told))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from raxalign.arrays import Bools, Ints
+from raxalign.caveats import Caveats, LeftOut
 from raxalign.encoders.models.pieces import Pieces
 from raxalign.encoders.models.rows import RowSource
 from raxalign.encoders.models.transformer import TransformerEncoder
@@ -27,16 +28,18 @@ names it), and its 1-based `line` or row in the source (None: the source has non
 
 @dataclass(frozen=True)
 class TaskRows(Generic[RowT]):
-    """Rows of one language and split, how many rows of their source are not among them, and their
-    fingerprints where these were made before: rows are then without their texts. `remarks` say what
-    was left out of the source, or read otherwise than it is written, without the user's asking.
+    """Rows of one language and split, what of their source is not among them without the user's
+    asking, and their fingerprints where these were made before: rows are then without their texts.
+    `unasked` counts the rows beyond those that were asked for, and `said` are remarks on what is
+    read otherwise than it is written.
     """
 
     source: str
     rows: Sequence[RowT]
-    left_out: int = 0
+    left_out: LeftOut = field(default_factory=LeftOut)
     hashes: Ints | None = None
-    remarks: tuple[str, ...] = field(default=(), kw_only=True)
+    unasked: int = field(default=0, kw_only=True)
+    said: tuple[str, ...] = field(default=(), kw_only=True)
     noun: ClassVar[str] = "rows"
 
     def __len__(self) -> int:
@@ -57,18 +60,28 @@ class TaskRows(Generic[RowT]):
         raise NotImplementedError(f"{cls.__name__} are divided where they are trained on")
 
     @property
+    def remarks(self) -> tuple[str, ...]:
+        """What is to be said of the rows: what was left out of the source, or read otherwise."""
+        return (*self.said, *self.left_out.remarks(self.noun, len(self) + self.unasked))
+
+    @property
     def note(self) -> dict[str, str]:
         """The note on the remarks in a record; empty where there are none."""
-        return {"warning": "; ".join(self.remarks)} if self.remarks else {}
+        return Caveats.warning(self.remarks)
+
+    @property
+    def dropped(self) -> dict[str, Any]:
+        """What a folder of pieces records of the remarks; `as_dropped` reads it."""
+        return {"dropped": self.left_out, "unasked": self.unasked, "remarks": self.said}
 
     @staticmethod
-    def lost(n: int, why: str) -> tuple[str, ...]:
-        """Return the remark on rows that are left out, where there are any.
-
-        >>> TaskRows.lost(1, "a text is lacking"), TaskRows.lost(0, "a text is lacking")
-        (('1 row is left out: a text is lacking',), ())
+    def as_dropped(record: Mapping[str, Any], why: str, lost: int) -> dict[str, Any]:
+        """Return the fields of rows that `dropped` recorded. What an earlier version recorded
+        counts the `lost` rows of one kind alone, and has sentences on the others.
         """
-        return (f"{n:,} row{'s are' if n > 1 else ' is'} left out: {why}",) if n else ()
+        counts = LeftOut(record.get("dropped", {why: lost} if lost else {}))
+        unasked, said = record.get("unasked", 0), tuple(record.get("remarks", ()))
+        return {"left_out": counts, "unasked": unasked, "said": said}
 
     @staticmethod
     def no_pieces(folder: Path, what: str) -> DataError:
@@ -97,13 +110,17 @@ class TaskRows(Generic[RowT]):
 
     def first(self, n: int | None) -> Self:
         """Return the first n of them."""
-        return self if n is None else replace(self, rows=self.rows[:n])
+        if n is None:
+            return self
+        return replace(self, rows=self.rows[:n], unasked=self.unasked + max(len(self) - n, 0))
 
     def without(self, others: Sequence[TaskRows[RowT]]) -> Self:
         """Return the rows whose texts are in none of the others."""
         known = np.concatenate([np.zeros(0, np.int64), *(rows.fingerprints() for rows in others)])
-        seen = among(self.fingerprints()[: len(self)], known)
-        return replace(self, rows=[row for row, no in zip(self.rows, seen, strict=True) if not no])
+        seen, left = among(self.fingerprints()[: len(self)], known), LeftOut(self.left_out)
+        rows = zip(self.rows, seen, strict=True)
+        kept = [row for row, no in rows if left.keep(not no, "in a split that is evaluated too")]
+        return replace(self, rows=kept, left_out=left)
 
     def fingerprints(self) -> Ints:
         """Hash the texts of each row (case, white space and Unicode forms do not count), then the

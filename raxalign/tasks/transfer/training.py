@@ -172,7 +172,7 @@ class Trained:
             found.add(scorer, [held for held in held_out if held.owner(head.pivot) in spoken])
         labels = list(dict.fromkeys(held.label for held in held_out))
         notes = head.notes(held_out, found.chosen)
-        notes |= HeldOut.noted(held_out, lambda held: held.rows.note)
+        notes |= HeldOut.noted(held_out, lambda held: held.note)
         if head.options.selection == "target-dev":
             which = "epoch was" if head.point == "epoch" else "weights were"
             what = f"the {which} chosen on each language's own development set"

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from raxalign.arrays import Bools, Ints
 from raxalign.catalog import catalog
+from raxalign.caveats import Caveats, LeftOut
 from raxalign.corpora.base import CorpusInputs, FileCorpus
 from raxalign.corpora.readers.codes import Codes, ListName, own_code
 from raxalign.corpora.readers.hub import check_columns
@@ -50,16 +51,23 @@ def held_out(folder: Path) -> Iterator[tuple[str, Path]]:
 class SentencePairs:
     """The sentence pairs of a language and the pivot, as words; `ids` (S,) are their numbers.
 
-    `premises` (S,) are hashes by which pairs are not independent (None: they are).
+    `premises` (S,) are hashes by which pairs are not independent (None: they are). `remarks` say
+    what was left out of the task's own data; what of the grid's text is recorded with it.
     """
 
     ids: Ints
     src: Sequence[Sequence[str]]
     tgt: Sequence[Sequence[str]]
     premises: Ints | None = None
+    remarks: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @property
+    def note(self) -> dict[str, str]:
+        """The note on the remarks in a record; empty where there are none."""
+        return Caveats.warning(self.remarks)
 
     @classmethod
     def held_out(cls, folder: Path) -> Iterator[tuple[str, SentencePairs]]:
@@ -82,7 +90,7 @@ class SentencePairs:
         """Return the pairs of these rows."""
         src, tgt = ([side[row] for row in rows.tolist()] for side in (self.src, self.tgt))
         premises = None if self.premises is None else self.premises[rows]
-        return SentencePairs(self.ids[rows], src, tgt, premises)
+        return replace(self, ids=self.ids[rows], src=src, tgt=tgt, premises=premises)
 
     @cached_property
     def units(self) -> Ints:
@@ -241,20 +249,33 @@ def _file_pairs(
     """The pairs of a split without those of which a side is blank."""
     locations = {name: str(path) for name, path in sides.items()}
     divide = {code: tokenize(code) for code in (lang, pivot)}
-    ids, src, tgt = [], [], []
+    found, left = [], LeftOut()
     for pair in corpus.read(lang, pivot, CorpusInputs(locations, Path())):
         given = ((pair.source_words, pair.source, lang), (pair.target_words, pair.target, pivot))
         own, other = (
             within_text(divide[code], text) if words is None else given_words(words, code)
             for words, text, code in given
         )
-        if own and other:
-            ids.append(pair.id)
-            src.append(own)
-            tgt.append(other)
-    if not ids:
-        raise DataError(sides["source"], f"has no sentence with a translation in {pivot}")
-    return SentencePairs(np.array(ids, dtype=np.int64), src, tgt)
+        if left.keep(own and other, _BLANK):
+            found.append((pair.id, own, other))
+    return _as_pairs(sides["source"], found, left, pivot)
+
+
+_BLANK = "with a blank side"
+
+
+def _as_pairs(
+    where: Path | str,
+    found: Sequence[tuple[int, Sequence[str], Sequence[str]]],
+    left: LeftOut,
+    pivot: str,
+) -> SentencePairs:
+    """The pairs that were found, each with its number. Raises `DataError` where there are none."""
+    if not found:
+        raise DataError(where, f"has no sentence with a translation in {pivot}")
+    ids, src, tgt = (list(column) for column in zip(*found, strict=True))
+    remarks = left.remarks("sentence pairs", len(ids))
+    return SentencePairs(np.array(ids, dtype=np.int64), src, tgt, remarks=remarks)
 
 
 SetName = Literal["tatoeba", "flores", "ntrex"]
@@ -392,14 +413,10 @@ def _pairs(
             f"has other rows than {other}, so that its sentences have no translations there",
             remedy="Take both from one revision of one data set",
         )
-    divide = {code: tokenize(code) for code in (lang, pivot)}
-    found = [
-        (number, own, translated)
+    divide, left = {code: tokenize(code) for code in (lang, pivot)}, LeftOut()
+    divided = (
+        (number, within_text(divide[lang], one), within_text(divide[pivot], another))
         for number, one, another in zip(ids, src, tgt, strict=True)
-        if (own := within_text(divide[lang], one))
-        and (translated := within_text(divide[pivot], another))
-    ]
-    if not found:
-        raise DataError(f"hub:{where}", f"has no sentence with a translation in {pivot}")
-    numbers, sources, targets = (list(column) for column in zip(*found, strict=True))
-    return SentencePairs(np.array(numbers, dtype=np.int64), sources, targets)
+    )
+    found = [pair for pair in divided if left.keep(pair[1] and pair[2], _BLANK)]
+    return _as_pairs(f"hub:{where}", found, left, pivot)
