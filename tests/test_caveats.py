@@ -43,6 +43,7 @@ QUARTER = {
 @pytest.mark.parametrize(
     ("notes", "told"),
     [
+        ({"de": {"test": {"warning": UNDETERMINED}}}, {"de test": UNDETERMINED}),
         (QUARTER, {lang: f"{n} of {PART}" for lang, n in (("de", 24), ("fr", 100))}),
         ({"zh-en": FEW}, {"zh-en": COVERED}),
         ({"de": {"entries": 7, "entries_covered": 6}}, {"de": f"6 of 7 {AMONG}"}),
@@ -52,3 +53,7 @@ QUARTER = {
 )
 def test_the_share_of_a_dictionary_and_little_support_are_told(notes, told):
     assert Caveats.thin_support("x", notes) == {f"x {lang}": text for lang, text in told.items()}
+
+
+def test_what_a_whole_task_warns_of_is_told_too():
+    assert Caveats.thin_support("xnli", {"warning": "not zero-shot"}) == {"xnli": "not zero-shot"}

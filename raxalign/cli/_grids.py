@@ -204,6 +204,8 @@ def _tell_faults(opened: Opened, plan_: Plan) -> None:
 
     local = LocalData(plan_)
     faults = dict.fromkeys(local.obstacles(opened.storage))
+    for remark in local.remembered(opened.storage.local / "read"):
+        tell(f"note: {remark}")
     for doubt in local.doubts():
         if isinstance(doubt, Remark):
             tell(f"warning: {doubt}")

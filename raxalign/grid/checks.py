@@ -130,20 +130,29 @@ class LocalData:
                 remedy = "Line k has the links of sentence pair k, so both need equally many"
                 yield fatal, f"{links}: has {lines:,} lines, and {place} {pairs:,}. {remedy}"
 
-    def files(self, *, done: Collection[str] = (), memory: Path | None = None) -> FilesRead:
+    def remembered(self, memory: Path) -> list[str]:
+        """Return the remarks that `files` remembers, without opening a data file."""
+        units = _units(self.plan, ()) if memory.is_dir() else ()
+        found = (_remembered(unit.place(memory)) for unit in units)
+        return list(dict.fromkeys(told for remarks in found for told in remarks or ()))
+
+    def files(
+        self, *, done: Collection[str] = (), memory: Path | None = None, again: bool = False
+    ) -> FilesRead:
         """Read every local file that the tasks, methods and word aligners of the evaluations that
         are not `done` will read, by their own readers.
 
         `memory` is a folder that remembers by digest which files were found good, with the remarks
-        on them; they are not read again. Remote data is not fetched, and bitext is not read here:
-        it is the first thing that a grid reads.
+        on them; they are read anew only with `again`. Remote data is not fetched, and bitext is not
+        read here: it is the first thing that a grid reads.
         """
         found: list[FileRead] = []
         remembered: list[str] = []
         swapped: list[str] = []
         for unit in _units(self.plan, done):
-            place = memory / unit.digest[:32] if memory is not None else None
-            if place is not None and (known := _remembered(place)) is not None:
+            place = unit.place(memory) if memory is not None else None
+            known = None if place is None or again else _remembered(place)
+            if known is not None:
                 remembered += known
                 continue
             read = list(unit.read())
@@ -153,8 +162,9 @@ class LocalData:
             if place is not None and not doubted and not any(entry.faults for entry in read):
                 good = {"files": sorted(str(entry.path) for entry in read)}
                 good |= {"remarks": [str(remark) for entry in read for remark in entry.remarks]}
-                place.parent.mkdir(parents=True, exist_ok=True)
-                place.write_text(json.dumps(good))
+                with suppress(OSError):  # where a storage cannot be written, it is read each time
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    place.write_text(json.dumps(good), encoding="utf-8")
         faults, more = _shown(found)
         told = [str(remark) for entry in found for remark in entry.remarks]
         told += [*remembered, *swapped]
@@ -438,6 +448,10 @@ class _Unit:
         options = json.loads(stage.options)
         reader = [VERSION, stage.kind, stage.maker, stage.version, options]
         return digest([*reader, list(self.languages), self.pivot, digests])
+
+    def place(self, memory: Path) -> Path:
+        """Return the file that remembers what was found, in a folder."""
+        return memory / self.digest[:32]
 
     def read(self) -> Iterator[FileRead]:
         """Yield the files, as the plug-in reads them."""

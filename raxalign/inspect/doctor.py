@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from raxalign.caveats import Caveats
 from raxalign.errors import RaxalignError
 from raxalign.extras import EXTRAS
 from raxalign.lazy import torch
@@ -101,7 +102,7 @@ def _grid(file: Path, storage: str | None, *, online: bool) -> Iterator[str]:
     local = sum(Path(place).is_absolute() for place in places) - len(plan.missing)
     files = f"{counted(local, 'data file')} {are(local)} there"
     yield f"ok       {file}: {counted(len(plan.trials), 'trial')}, {files}"
-    yield from _files(plan)
+    yield from _files(plan, opened.storage)
     yield from _bitexts(plan, opened.storage)
     yield from _encoders(opened)
     # what this machine lacks to run the encoders
@@ -130,9 +131,11 @@ def _encoders(opened: Opened) -> Iterator[str]:
             locations = {label: str(path) for label, path in places.items()}
             found = kind.load(EncoderInputs(locations=locations), "cpu")
             layers, lang = (found.n_layers,), opened.plan.pivot
-            vectors = found.words([["a"]], lang, layers=layers, pooling="mean").vectors_NLH
+            with Caveats.collecting() as seen:
+                vectors = found.words([["a"]], lang, layers=layers, pooling="mean").vectors_NLH
             sound = bool(torch.isfinite(vectors).all())
             yield f"ok       encoder {name}" if sound else f"broken   encoder {name}: reads NaN"
+            yield from (f"note     {file}: {told}" for file, told in seen.partial.items())
         except Exception as error:  # noqa: BLE001  whatever a damaged file lets a library raise
             told = str(error) if isinstance(error, RaxalignError) else f"{name}: {error!r}"
             yield f"broken   {told}"
@@ -153,11 +156,11 @@ def _artifacts(plan: Plan, storage: Storage) -> Iterator[str]:
     yield f"ok       {counted(whole, 'stored artifact')} {are(whole)} intact"
 
 
-def _files(plan: Plan) -> Iterator[str]:
+def _files(plan: Plan, storage: Storage) -> Iterator[str]:
     """Yield lines on all files of tasks, methods and word aligners, read as a grid reads them."""
     from raxalign.grid.checks import LocalData
 
-    found = LocalData(plan).files()
+    found = LocalData(plan).files(memory=storage.local / "read", again=True)
     if found.faults:
         gone = tuple(f"{path}:" for path in plan.missing)  # which `obstacles` names
         faults = (fault.strip() for fault in found.indented())

@@ -25,20 +25,22 @@ class Mlqa(SpanTask):
 
     `setting` is `zero-shot` (XLT: question and context in one language), `g-xlt` (the same training
     run, and each language's questions on each language's contexts, by the questions' ids; labels
-    are ``de-es`` for German questions on Spanish contexts) or `translate-train` (trained on all
-    languages together; Pan et al. 2021), there also with `code_switching: sentence`: each (q_xx,
-    c_xx) of another language is used as (q_xx, c_pivot) and (q_pivot, c_xx), both in one batch. The
-    answer is the span of at most 30 subword tokens with the largest sum of start and end logit over
-    all windows, returned as the context's characters. Metrics are `f1` and `exact_match` as shares,
-    the larger value of several gold answers; `avg` and `avg_zero_shot` (all but the pivot's own)
-    are means. Answers are compared by MLQA's rules for the context's language (other languages: no
-    articles; Thai, Japanese, Lao, Burmese and Khmer by character); `spans` has those of SQuAD v1.1,
-    which XQuAD and TyDiQA are scored by: in all languages at white space, without English articles
-    and ASCII's punctuation. The two are not comparable; Chinese differs most. Transforms apply to
-    each subword token by its language, post-hoc maps as fitted again on the encoder that the
-    training run left (`readout: refit`), on words as the method's `pooling` has it, or as fitted
-    before it (`keep`). Training follows XTREME (Hu et al. 2020) except for the warm-up, which is a
-    share here, since 500 steps are longer than a small training run.
+    are ``de-es`` for German questions on Spanish contexts; a question that one of the two lacks is
+    left out and counted) or `translate-train` (trained on all languages together; Pan et al. 2021),
+    there also with `code_switching: sentence`: each (q_xx, c_xx) of another language is used as
+    (q_xx, c_pivot) and (q_pivot, c_xx), both in one batch. The answer is the span of at most 30
+    subword tokens with the largest sum of start and end logit over all windows, returned as the
+    context's characters; results count the questions whose answers are longer, and those that are
+    cut at 64 subword tokens. Metrics are `f1` and `exact_match` as shares, the larger value of
+    several gold answers; `avg` and `avg_zero_shot` (all but the pivot's own) are means. Answers are
+    compared by MLQA's rules for the context's language (other languages: no articles; Thai,
+    Japanese, Lao, Burmese and Khmer by character); `spans` has those of SQuAD v1.1, which XQuAD and
+    TyDiQA are scored by: in all languages at white space, without English articles and ASCII's
+    punctuation. The two are not comparable; Chinese differs most. Transforms apply to each subword
+    token by its language, post-hoc maps as fitted again on the encoder that the training run left
+    (`readout: refit`), on words as the method's `pooling` has it, or as fitted before it (`keep`).
+    Training follows XTREME (Hu et al. 2020) except for the warm-up, which is a share here, since
+    500 steps are longer than a small training run.
 
     Data: SQuAD in the pivot for training, dev and test questions with their contexts in every
     language.

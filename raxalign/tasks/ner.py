@@ -26,10 +26,10 @@ class Ner(TaggingTask):
     Data: columns separated by tabs or spaces, word first, tag last, IOB1, IOB2, IO, IOBES, BMES or
     BILOU (where the first column numbers the words, as in GermEval 2014 and Universal NER, the word
     is second and the tag third, GermEval's outer one, and lines that begin with ``#`` are skipped);
-    or the hub's (WikiANN); or the phrasebook's. Tags that training lacks
-    cannot be predicted and count as errors. Words beyond `max_length` are left out of training, and
-    count as O in evaluation. Sentences that were trained on too are recorded in the notes, and
-    marked in the predictions; more than half is an error.
+    or the hub's (WikiANN); or the phrasebook's. Tags that training lacks cannot be predicted and
+    count as errors. Words beyond `max_length` are left out of training, and count as O in
+    evaluation. Sentences that were trained on too are counted, and marked in the predictions; more
+    than half is an error.
 
     `profile` fills in what is not given: `paper` is bilstm_crf, chosen every 150 steps by each
     language's own development set.

@@ -27,8 +27,8 @@ class Pos(TaggingTask):
     Data: CoNLL-U, whose column UPOS is read, empty nodes skipped (the encoder reads the words in
     their running text, as `SpaceAfter=No` and ranges of words give it); or the hub's Universal
     Dependencies, where `codes` may name another treebank of a language; or the phrasebook's. A
-    split that a treebank of the hub lacks (Thai has a test set alone) is recorded in the notes, and
-    has no mean over the languages.
+    split that a treebank of the hub lacks (Thai has a test set alone) is named with the results,
+    and has no mean over the languages.
 
     Reference: Hu et al. (2020) for the settings; Nivre et al. (2020) for the tags.
 

@@ -281,6 +281,23 @@ def test_vectors_are_read_as_they_are_shipped(pack, tmp_path):
     assert read_vectors(tmp_path / "a.vec")[0] == [". . ."]
 
 
+@pytest.mark.parametrize("head", [b"", b"4 2\n"])
+def test_words_beyond_the_first_ones_of_a_file_are_counted_as_left_out(head, tmp_path):
+    path = tmp_path / "cc.en.vec"
+    path.write_bytes(head + GLOVE)
+
+    def said(limit):
+        with Caveats.collecting() as found:
+            read_vectors(path, limit)
+        return found.notes().get("partial", {}).get(path.name)
+
+    assert said(3) == "1 of 4 words is left out: beyond the first 3"
+    assert said(1) == "3 of 4 words are left out: beyond the first 1"
+    assert said(4) is said(5) is said(None) is said(0) is None
+    path.write_bytes(head + GLOVE.replace(b"dog", b"\xe9"))
+    assert said(3) == "2 of 4 words are left out: 1 not UTF-8, 1 beyond the first 3"
+
+
 def test_words_find_their_vectors_in_whatever_letters_either_is_written(tmp_path):
     """And exactly these letters first; the share that has a vector is always told."""
     text = "5 1\ne\u0301te\u0301 1\nCoöp 2\nCo\u00adöp 3\nıs\u200dı 4\ni\u0307z 5\n"

@@ -220,7 +220,7 @@ def test_rows_of_other_numbers_of_words_and_labels_are_left_out_and_counted(tmp_
     assert data.rows("train", "en").note == {}
     read = {entry.path.name: entry for entry in task.read_files(("de",), "en")}
     assert not any(entry.faults for entry in read.values())
-    trained = "1 of 2 sentences were trained on too"
+    trained = "evaluated sentences that were trained on too: 1 of 2"
     told = [f"{tmp_path}/dev_de.tsv: {text}" for text in (trained, said)]
     assert [*map(str, read["dev_de.tsv"].remarks)] == told
     assert not read["dev_en.tsv"].remarks

@@ -224,7 +224,7 @@ def test_evaluated_rows_that_were_trained_on_are_told(tmp_path):
     (tmp_path / "test.de").write_text("d O\n", encoding="utf-8")
     data = {"train": f"{tmp_path}/train.{{pivot}}", "test": f"{tmp_path}/test.{{lang}}"}
     task = made("ner", data=data, selection="last")
-    assert remarks(task) == [("test.en", "1 of 2 sentences were trained on too")]
+    assert remarks(task) == [("test.en", "evaluated sentences that were trained on too: 1 of 2")]
     head = task.head(TaskInputs("en"))
     head.labels = ("O",)
     trained_on = np.sort(head.data.training("en").fingerprints())

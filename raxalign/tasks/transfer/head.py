@@ -454,7 +454,9 @@ class Splits:
             found = self.rows(split, lang, report)
             trained = np.concatenate([np.zeros(0, np.int64), *known.values()])
             if seen := int(found.seen_in(trained, head.allowed).sum()):
-                told = f"{seen:,} of {len(found):,} {found.noun} were trained on too"
+                told = (
+                    f"evaluated {found.noun} that were trained on too: {seen:,} of {len(found):,}"
+                )
                 report(Remark(found.source, told))
             if head.crosses:
                 read[split, lang] = found

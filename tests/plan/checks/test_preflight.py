@@ -87,6 +87,25 @@ def test_a_dictionary_whose_sides_are_swapped_is_doubted_until_it_is_mended(writ
     assert doubts(1) == ()
 
 
+def test_what_is_left_out_of_good_files_is_told_each_time(write, tmp_path):
+    rows = "text\tlabel\nA\tyes\nB\t-\nC\tno\n"
+    names = ("train.en", "test.en", "test.de")
+    task = (
+        "classification: {columns: {first: text}, labels: [no, yes], selection: last,"
+        " data: {train: 'train.{pivot}', test: 'test.{lang}'}}"
+    )
+    texts = {name: rows.replace("A", f"A{name}").replace("C", f"C{name}") for name in names}
+    plan = write("none: {}", tasks=(task,), languages="{each: [de]}", **texts)
+    told = [f"{tmp_path}/{name}: 1 of 3 rows is left out: without a label" for name in names]
+    for _ in range(2):
+        found = LocalData(plan).files(memory=tmp_path / "memory")
+        assert [*found.remarks] == told
+    assert (found.files, found.faults) == (0, ()), "they are not read again"
+    assert LocalData(plan).remembered(tmp_path / "memory") == told
+    assert LocalData(plan).remembered(tmp_path / "none") == []
+    assert LocalData(plan).files(memory=tmp_path / "memory", again=True).files == 3
+
+
 def test_all_files_are_named_before_more_faults_of_one(tmp_path):
     faults = tuple(DataError("a", "x", line=line) for line in range(1, 21))
     many = FileRead(tmp_path / "a", 0, faults, more=30)

@@ -156,6 +156,21 @@ def test_a_plan_counts_the_comparisons_that_its_tables_will_have(two_runs):
         assert sides.among == len(names) == count
 
 
+def test_every_pair_of_languages_of_a_setting_across_them_is_counted(tmp_path):
+    """Two languages and the pivot: nine pairs, their mean and that without the pivot's own; with
+    one that is not aligned seven more pairs and their mean, of which a map changes all but one.
+    """
+    task = "mlqa: {setting: g-xlt, data: phrasebook, selection: last"
+    parts = {**GRID, "seeds": "[0, 1]"}
+
+    def counts(tasks):
+        return [one.compared for one in planned_sides(small_plan(tmp_path, **parts, tasks=tasks))]
+
+    del parts["tasks"]
+    assert counts((f"{task}}}",)) == [11, 11]
+    assert counts((f"{task}, languages: [de, fr, es]}}",)) == [18, 19]
+
+
 def test_comparisons_that_no_table_will_have_are_not_counted(tmp_path):
     """Of what no method aligns a map changes nothing, and one run is not tested."""
     own = "retrieval: {languages: [de, fr, es]}"

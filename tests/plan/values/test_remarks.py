@@ -77,6 +77,25 @@ def test_held_out_lines_that_were_left_out_are_counted_once(plan):
     assert told.startswith("30 of 100 training lines of de have marks that Moses")
 
 
+def test_what_an_evaluation_counts_is_told_with_where_it_is(plan):
+    """Of records of an earlier version too."""
+    seen = {"de/test": 3, "fr/test": 1, "en/dev": 2, "en/test": 5}
+    notes = {"seen_in_training": seen, "rows": dict.fromkeys(seen, 1200), "rules": "mlqa"}
+    notes |= {"missing_splits": ["th/dev"], "tags_not_in_training": {"de/test": ["X", "Y"]}}
+    notes |= {"de-en": {"test": {"sentences": 30, "unread_src": 2, "unread_tgt": 0}}}
+    expected = [
+        "retrieval: evaluated rows that were trained on too: 3 of 1,200 in de/test, 1 of 1,200 in"
+        " fr/test, 2 of 1,200 in en/dev and 1 more",
+        "retrieval: splits that there are none of: th/dev",
+        "retrieval: tags that no training row has: X, Y in de/test",
+        "retrieval: sentences without a vector, which find nothing: 2 of 30 in de-en test",
+    ]
+    assert remarks(plan, noted(plan, notes)) == expected
+    kept = {key: remarked(record, None) for key, record in noted(plan, notes).items()}
+    assert remarks(plan, kept) == expected
+    assert remarks(plan, noted(plan, {"rows": {"de/test": 3}, "seen_in_training": {}})) == []
+
+
 def test_records_without_such_notes_and_trials_without_records_have_no_remarks(plan):
     assert remarks(plan, {}) == []
     scored = {key: {"scores": []} for key in plan.trials[0].evaluations.values()}
