@@ -94,8 +94,8 @@ class Caveats:
         "words_left_out": ("words that have no subword token and are not trained on", "words"),
         "words_unread": ("words without a vector, which are linked with none", ""),
     }
-    """The notes of an evaluation or a training that a user is told: what they count, and the note
-    that has the number of all.
+    """The notes of an evaluation or a training that are reported to the user: what they count, and
+    the note that has the number of all.
     """
     PRIVATE: ClassVar = frozenset(
         (
@@ -176,9 +176,9 @@ class Caveats:
         return {name: note for name, note in found.items() if note}
 
     @staticmethod
-    def warning(told: Sequence[str]) -> dict[str, str]:
-        """Return the note of a part of a record on what is told of it, where anything is."""
-        return {"warning": "; ".join(told)} if told else {}
+    def warning(remarks: Sequence[str]) -> dict[str, str]:
+        """Return the note of a part of a record on remarks, where there are any."""
+        return {"warning": "; ".join(remarks)} if remarks else {}
 
     @staticmethod
     def thin_support(maker: str, notes: Mapping[str, object]) -> dict[str, str]:
@@ -196,21 +196,22 @@ class Caveats:
         return found
 
     @classmethod
-    def counted(cls, notes: Mapping[str, Any]) -> dict[str, str]:
-        """Return what the notes of an evaluation or a training count that a user is told, by what
-        it is: ``12 of 300 in de/test``.
+    def counted(cls, maker: str, notes: Mapping[str, Any]) -> dict[str, str]:
+        """Return what the notes of an evaluation or a training count that is reported, by what it
+        is, after the `maker` where one is named: ``12 of 300 in de/test``.
         """
         places: dict[str, list[str]] = {}
-        for what, told in cls._counts(notes, ""):
-            places.setdefault(what, []).append(told)
-        found = {what: ", ".join(told[:_SHOWN]) for what, told in places.items()}
-        for what, told in places.items():
-            found[what] += f" and {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
-        return found
+        for what, count in cls._counts(notes, ""):
+            places.setdefault(f"{maker}: {what}" if maker else what, []).append(count)
+        return {
+            what: ", ".join(counts[:_SHOWN])
+            + (f" and {len(counts) - _SHOWN} more" if len(counts) > _SHOWN else "")
+            for what, counts in places.items()
+        }
 
     @classmethod
     def _counts(cls, notes: Mapping[str, Any], place: str) -> Iterator[tuple[str, str]]:
-        """Yield what each note is of those that are told, and its number or its list."""
+        """Yield for each note of `TOLD` what it counts, and its number or its list."""
         for name, note in notes.items():
             if name in cls.TOLD:
                 what, of = cls.TOLD[name]
@@ -241,7 +242,7 @@ class Caveats:
         parts = (
             notes.get("not_as_trained", {}),
             cls.thin_support(maker, notes),
-            {f"{maker}: {what}": told for what, told in cls.counted(notes).items()},
+            cls.counted(maker, notes),
             notes.get("partial", {}),
         )
         yield from (f"{name}: {told}" for part in parts for name, told in part.items())

@@ -490,10 +490,8 @@ class Workshop:
             flat |= notes.get("loss_not_lowered", {})
             falling |= notes.get("loss_still_falling", {})
             cut |= set(notes.get("cut_batches", ()))
-            if entry.trained:
-                thin |= Caveats.thin_support(entry.maker, notes)
-                counted = Caveats.counted(notes)
-                thin |= {f"{entry.maker}: {what}": told for what, told in counted.items()}
+            for reading in (Caveats.thin_support, Caveats.counted) if entry.trained else ():
+                thin |= reading(entry.maker, notes)
             if entry.kind == "aligned":
                 rests = {k: v for k, v in notes.items() if isinstance(v, Mapping) and "rank" in v}
                 fitted |= {entry.maker: rests} if rests else {}

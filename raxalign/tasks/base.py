@@ -123,7 +123,8 @@ class Score:
 class Outcome:
     """What an evaluation found: all scores, per-example predictions (one table, with columns
     `lang`, `split` and the task's own; None: there are none, and nothing has an interval), and
-    notes for the record (counts, the epoch that was selected, what was dropped).
+    notes for the record (counts, the epoch that was selected, what was dropped). A note `warning`,
+    of the whole or of a part, is printed with the results, and so are those of `Caveats.TOLD`.
     """
 
     scores: Sequence[Score]

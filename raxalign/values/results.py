@@ -52,7 +52,7 @@ def remarked(record: Mapping[str, Any], metric: str | None) -> dict[str, Any]:
     test = [score for score in scores if score["split"] == "test"]
     main = [score for score in test if metric is not None and score["metric"] == metric]
     kept = {name: notes[name] for name in _READ if name in notes}
-    kept |= {_COUNTED: counted} if (counted := Caveats.counted(notes)) else {}
+    kept |= {_COUNTED: counted} if (counted := Caveats.counted("", notes)) else {}
     return {"notes": kept, "scores": main}
 
 
@@ -160,7 +160,7 @@ def _said(task: str, notes: Mapping[str, Any]) -> Iterator[str]:
     """
     for kind in _SAID:
         yield from (f"{name}: {said}" for name, said in notes.get(kind, {}).items())
-    for what, counts in (notes.get(_COUNTED) or Caveats.counted(notes)).items():
+    for what, counts in (notes.get(_COUNTED) or Caveats.counted("", notes)).items():
         yield f"{task}: {what}: {counts}"
     for kind, told in _OF_LINES.items():
         for lang, parts in notes.get(kind, {}).items():

@@ -210,7 +210,7 @@ def test_questions_that_one_of_two_languages_lacks_are_told(tmp_path):
         "2 of 4 questions are left out: in one of the two languages alone",
         f"{tmp_path}/test.en: {unanswered}",
     )
-    counted = Caveats.counted(head.notes(held_out, {}))
+    counted = Caveats.counted("", head.notes(held_out, {}))
     assert counted == {
         "questions left out, which are in one of the two languages alone": (
             "2 in en-de/test, 2 in de-en/test"
@@ -229,7 +229,7 @@ def test_evaluated_rows_that_were_trained_on_are_told(tmp_path):
     head.labels = ("O",)
     trained_on = np.sort(head.data.training("en").fingerprints())
     notes = head.notes(head.evaluated(("en", "de"), trained_on), {})
-    assert Caveats.counted(notes) == {
+    assert Caveats.counted("", notes) == {
         "evaluated rows that were trained on too": "1 of 2 in en/test"
     }
 
@@ -282,4 +282,4 @@ def test_a_training_counts_what_it_reads_as_without_an_answer(tmp_path, tiny, fi
     _, notes = trained(task, encoder, tmp_path / "tuned", ("de",))
     assert notes["questions_unanswered"] == 1
     told = "questions trained on as if they had no answer, since no window has it whole"
-    assert Caveats.counted(notes) == {told: "1"}
+    assert Caveats.counted("", notes) == {told: "1"}

@@ -27,7 +27,7 @@ class Remark(DataError):
 
     @classmethod
     def all(cls, place: Path | str, told: Iterable[str], report: Report) -> None:
-        """Report what is told of a file, a remark each."""
+        """Report several remarks on one file."""
         for text in told:
             report(cls(place, text))
 
