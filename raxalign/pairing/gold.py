@@ -5,11 +5,12 @@ links are by them.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 from raxalign.arrays import Bools, Ints
+from raxalign.caveats import LeftOut
 from raxalign.corpora.readers.lines import opened, read_lines
 from raxalign.errors import DataError
 from raxalign.lazy import np
@@ -26,13 +27,14 @@ _NAACL = re.compile(
 @dataclass(frozen=True)
 class GoldLinks:
     """The links of the annotated sentence pairs `rows` (their lines in the text, 0-based): sure
-    ones, and possible ones, sure ones among them.
+    ones, and possible ones, sure ones among them; `left_out` counts others.
     """
 
     path: Path
     rows: Ints
     sure: Links
     possible: Links
+    left_out: LeftOut = field(default_factory=LeftOut)
 
     @classmethod
     def read(
@@ -53,7 +55,7 @@ class GoldLinks:
             raise DataError(path, "has no links")
         if not swap:
             return found
-        return cls(path, found.rows, found.sure.swapped(), found.possible.swapped())
+        return replace(found, sure=found.sure.swapped(), possible=found.possible.swapped())
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -65,7 +67,8 @@ class GoldLinks:
     def keep(self, chosen: Bools) -> GoldLinks:
         """Those of some of the annotated sentence pairs."""
         at = np.flatnonzero(chosen)
-        return GoldLinks(self.path, self.rows[at], self.sure.take(at), self.possible.take(at))
+        sure, possible = self.sure.take(at), self.possible.take(at)
+        return replace(self, rows=self.rows[at], sure=sure, possible=possible)
 
     def require_inside(self, src_lengths: Ints, tgt_lengths: Ints) -> None:
         """Raise `DataError` for a link outside its sentences, of so many words (len(self),)."""
@@ -106,6 +109,7 @@ def _read_pharaoh(path: Path, first: int) -> GoldLinks:
 def _read_naacl(path: Path) -> GoldLinks:
     sure: dict[int, set[tuple[int, int]]] = {}
     possible: dict[int, set[tuple[int, int]]] = {}
+    left = LeftOut()
     with opened(path) as file:
         for number, line in enumerate(read_lines(file, path), 1):
             if not line.strip():
@@ -121,7 +125,7 @@ def _read_naacl(path: Path) -> GoldLinks:
             row, src, tgt = (int(match[k]) - 1 for k in (1, 2, 3))
             links = possible.setdefault(row, set())
             certain = sure.setdefault(row, set())
-            if src >= 0 and tgt >= 0:
+            if left.keep(src >= 0 and tgt >= 0, "of a word with the null word"):
                 links.add((src, tgt))
                 certain |= {(src, tgt)} if "P" not in match[0].upper() else set()
     rows = sorted(possible)
@@ -130,6 +134,7 @@ def _read_naacl(path: Path) -> GoldLinks:
         np.array(rows, np.int64),
         Links.of(sure[row] for row in rows),
         Links.of(possible[row] for row in rows),
+        left,
     )
 
 

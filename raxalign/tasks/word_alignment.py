@@ -122,7 +122,8 @@ class GoldPairs:
     @property
     def remarks(self) -> tuple[str, ...]:
         """What is to be said of the text."""
-        return self.left_out.remarks("sentence pairs", len(self))
+        links = self.links.left_out.remarks("links", len(self.links.possible.src))
+        return (*self.left_out.remarks("sentence pairs", len(self)), *links)
 
 
 _UNLINKED = "without a line in the file of links"

@@ -119,14 +119,16 @@ def test_blank_sentences_of_a_set_of_the_hub_are_told(tmp_path):
 
 def test_sentence_pairs_that_nobody_has_linked_are_told(tmp_path):
     (tmp_path / "text").write_text("a ||| A\nb ||| B\na b ||| A\n", encoding="utf-8")
-    (tmp_path / "links").write_text("1 1 1\n2 1 1\n", encoding="utf-8")
+    (tmp_path / "links").write_text("1 1 1\n2 1 1\n2 0 1\n", encoding="utf-8")
     files = {"text": f"{tmp_path}/text", "links": f"{tmp_path}/links"}
     task = made("word_alignment", data={"test": files}, format="naacl")
     told = "1 of 3 sentence pairs is left out: without a line in the file of links"
-    assert remarks(task) == [("links", told)]
+    null = "1 of 3 links is left out: of a word with the null word"
+    assert remarks(task) == [("links", told), ("links", null)]
     given = {f"test_{name}": {"de": Path(path)} for name, path in files.items()}
     outcome = evaluated(task, ENCODER, files=given)
-    assert Caveats.thin_support("aer", outcome.notes) == {"aer de-en test": told}
+    both = f"{told}; {null}"
+    assert Caveats.thin_support("aer", outcome.notes) == {"aer de-en test": both}
 
 
 def test_equal_sentences_of_comparable_text_are_told(tmp_path):

@@ -30,7 +30,7 @@ from raxalign.tasks.transfer.params import HubSet, Split
 from raxalign.tasks.transfer.rows import TaskRows
 
 _Texts = Sequence[Sequence[str]] | Pieces
-"""_Texts that white space divides into words, or their pieces."""
+"""Texts that white space divides into words, or their pieces."""
 TEXTS = ("first", "second")
 _BATCH = 8192
 _COLUMNS, _FINGERPRINTS = "examples", "fingerprints.npy"
@@ -136,7 +136,8 @@ class Examples(TaskRows[Example]):
         """Return the first n of them."""
         if n is None:
             return self
-        return replace(super().first(n), rows=ExampleTable(self.table.slice(0, n)))
+        rows, more = ExampleTable(self.table.slice(0, n)), max(len(self) - n, 0)
+        return replace(self, rows=rows, unasked=self.unasked + more)
 
     @property
     def text_names(self) -> Sequence[str]:
@@ -209,7 +210,7 @@ class Examples(TaskRows[Example]):
         def rows() -> Iterator[Example]:
             for i, cell in enumerate(values["label"]):
                 label = _label(where, i + 1, cell, scheme, names)
-                if left.keep(label, cls.UNLABELLED):
+                if left.keep(label is not None, cls.UNLABELLED):
                     texts = [values[role][i] for role in scheme.columns.texts]
                     first, second = [*("" if t is None else str(t) for t in texts), None][:2]
                     own = {r: str(values[r][i]) for r in ("id", "group") if r in values}

@@ -118,7 +118,7 @@ class TaggedSentences(TaskRows[Tagged]):
             found += file.requests()
         else:
             found += file.divided(file.column_words())
-        rows = cls._kept(str(path), found, file.blank)
+        rows = cls._kept(str(path), found, LeftOut(), file.blank)
         if not len(rows) and not file.refused.count:
             raise DataError(path, told, remedy=remedy)
         return rows
@@ -136,11 +136,11 @@ class TaggedSentences(TaskRows[Tagged]):
         unknown.
         """
         where, table = found.read(split, cache)
-        rows = list[Tagged | None]()
+        rows, left = list[Tagged | None](), LeftOut()
         for number, words, tags in _hub_rows(where, table, scheme):
-            if words or tags:
+            if left.keep(words or tags, _EMPTY):
                 rows += _tagged(where, number, (words, tags), scheme, Refusals())
-        kept = cls._kept(where, rows, LeftOut())
+        kept = cls._kept(where, rows, left, LeftOut())
         if not len(kept):
             raise DataError(where, "has no sentences")
         return kept
@@ -153,13 +153,15 @@ class TaggedSentences(TaskRows[Tagged]):
         return cls(source, [Tagged(tuple(w), tuple(t), i) for i, (w, t) in enumerate(made, 1)])
 
     @classmethod
-    def _kept(cls, where: str, found: Sequence[Tagged | None], blank: LeftOut) -> TaggedSentences:
+    def _kept(
+        cls, where: str, found: Sequence[Tagged | None], left: LeftOut, blank: LeftOut
+    ) -> TaggedSentences:
         """The sentences of a source, without those that are None, and without words that are empty,
-        which are added to those that are left out as `blank`. The code of a language before every
-        word (WikiANN has ``de:Berlin``) is not part of it. Raises `DataError` for a treebank
-        without its text.
+        which are added to what is `left` out and to the `blank` words. The code of a language
+        before every word (WikiANN has ``de:Berlin``) is not part of it. Raises `DataError` for a
+        treebank without its text.
         """
-        kept, left = list[Tagged](), LeftOut()
+        kept = list[Tagged]()
         words = [word for row in found if row is not None for word in row.words]
         if words.count("_") > _HIDDEN * len(words):
             told = (
@@ -177,7 +179,7 @@ class TaggedSentences(TaskRows[Tagged]):
             if coded or "" in forms:
                 both = zip(forms, row.tags, strict=True)
                 pairs = [pair for pair in both if blank.keep(pair[0], _WORDLESS)]
-                if not left.keep(pairs, "without a word"):
+                if not left.keep(pairs, _EMPTY):
                     continue
                 words_, tags = zip(*pairs, strict=True)
                 row = replace(row, words=words_, tags=tags, running=None)
@@ -257,7 +259,7 @@ class PreparedSentences(TaggedSentences):
             yield place[self.tags_W[start:stop]]
 
 
-_WORDLESS = "a tag without a word"
+_EMPTY, _WORDLESS = "without a word", "a tag without a word"
 _NUMBER = re.compile(r"(\d+)|\d+-\d+|\d+\.\d+")
 """A word of CoNLL-U (the group), a range of words, or an empty node."""
 _BLANKS = " \t"
