@@ -310,6 +310,9 @@ class SentenceRetrieval(VectorTask):
         for split, lang, pairs, pool in pools:
             tables = []
             notes = {"sentences": len(pairs.ids), "pool": pool.sizes, **pairs.note, **banks[lang]}
+            for name, code in (("unread_src", lang), ("unread_tgt", inputs.pivot)):
+                if unread := int((~pool.read[pool.places(code)]).sum()):
+                    notes[name] = unread
             for way in _SEARCHES[params["queries"]]:
                 side, code = (pairs.src, lang) if way == "to_pivot" else (pairs.tgt, inputs.pivot)
                 found = pool.search(code, side)

@@ -6,6 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from raxalign.caveats import Caveats
 from raxalign.encoders.models.transforms import Affine, Transform
 from raxalign.similarity.measures import MEASURES
 from raxalign.tasks.sentence_retrieval import SentenceRetrieval
@@ -122,6 +123,16 @@ def test_equal_sentences_are_one_candidate_and_answer_for_all_their_translations
     outcome = evaluated(task, static(spaces), ("de",), bitext={"de": tmp_path / "de"})
     assert outcome.notes["de-en"]["test"] == {"sentences": 2, "pool": {"de": 1, "en": 2}}
     assert outcome.predictions["correct"].to_pylist()[:2] == [True, True]
+
+
+def test_sentences_of_a_pool_without_a_vector_are_counted(tmp_path):
+    words = dict(zip("abc", np.eye(3, SIZE), strict=True))
+    spaces = dict.fromkeys((*LANGUAGES, "en"), words)
+    write_heldout(tmp_path / "de", id=[5, 6], src=[["?"], ["a"]], tgt=[["b"], ["a"]])
+    task = made("sentence_retrieval", **MIXED)
+    outcome = evaluated(task, static(spaces), ("de",), bitext={"de": tmp_path / "de"})
+    counted = Caveats.counted("", outcome.notes)
+    assert counted == {"sentences without a vector, which find nothing": "1 of 2 in de-en test"}
 
 
 def test_the_pivot_is_moved_for_the_language_that_is_asked_about(tmp_path):
