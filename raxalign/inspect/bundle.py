@@ -93,9 +93,10 @@ def pack(opened: Opened, out: Path) -> list[str]:
         if out.exists() and file_digest(out) != sha256:
             raise RaxalignError(f"{out}: is there already, with other content; name another file")
         split_place(str(out.absolute()))[0].write(out.name, archive)
-    left, every = len(manifest.lacking), counted(len(_evaluations(opened.plan)), "result")
-    lines = [f"unfinished, as its {_MANIFEST} says: {left:,} of {every} missing"] if left else []
-    lines += [f"{every} with predictions, and the report: {size}, SHA-256 {sha256}"]
+    every, left = len(_evaluations(opened.plan)), len(manifest.lacking)
+    of, there = counted(every, "result"), counted(every - left, "result")
+    lines = [f"unfinished, as its {_MANIFEST} says: {left:,} of {of} missing"] if left else []
+    lines += [f"{there} with predictions, and the report: {size}, SHA-256 {sha256}"]
     needs = [*manifest.data, *manifest.remote]
     return lines + [f"needs, and does not hold: {', '.join(needs)}"] * bool(needs)
 
@@ -112,8 +113,7 @@ def _copy_sources(grid: Grid, folder: Path) -> None:
         plugin.refuse_changed()
         shutil.copyfile(plugin.path, folder / name)
         text = text.replace(item.value.strip(), name)
-    text = re.sub(rf"(?<![\w:]){re.escape(str(Path.home()))}/(?=\w)", "~/", text)
-    path.write_text(masked(text), encoding="utf-8")
+    path.write_text(_public(text), encoding="utf-8")
     lock = replace(Lock.load(grid.path), path=path.with_suffix(".lock"))
     for kind in (spec.plugin() for spec in grid.every_encoder()):
         asked = dict[str, str | None]()
@@ -125,6 +125,10 @@ def _copy_sources(grid: Grid, folder: Path) -> None:
         lock.save()
 
 
+def _public(text: str) -> str:
+    return masked(re.sub(rf"(?<![\w:]){re.escape(str(Path.home()))}/(?=\w)", "~/", text))
+
+
 def _evaluations(plan: Plan) -> dict[str, tuple[str, str]]:
     """Return the name of a trial, and the task, of each evaluation by its key."""
     named = ((plan.trial_name(trial), trial.evaluations) for trial in plan.trials)
@@ -132,7 +136,9 @@ def _evaluations(plan: Plan) -> dict[str, tuple[str, str]]:
 
 
 def _copy_results(opened: Opened, folder: Path) -> None:
-    """Copy results and what searches tried, report on the copies, and copy the looks at them."""
+    """Copy results, why trials failed and what searches tried, report on the copies, and copy the
+    looks at them.
+    """
     copy = replace(opened, run=opened.run.model_copy(update={"storage": str(folder)}))
     own, new, files = opened.storage.ledger, copy.storage.ledger, opened.storage.files
     there = sorted(_evaluations(opened.plan).keys() & own.keys())
@@ -140,6 +146,8 @@ def _copy_results(opened: Opened, folder: Path) -> None:
         raise RaxalignError(f"{opened.grid.path}: has no results yet in {opened.storage}: run it")
     for key in there:
         new.write(key, own.read(key), own.predictions(key))
+    for trial, why in own.failures(trial.key for trial in opened.plan.trials).items():
+        new.fail(trial, {"message": _public(why["message"])})
     new.looks = own.looks
 
     def copied() -> None:
@@ -169,7 +177,7 @@ def _described(opened: Opened, folder: Path) -> _Manifest:
     local = [at for at in read if at.startswith("/")]
     return _Manifest(
         f"grid/{opened.grid.path.name}",
-        tuple(sorted(_evaluations(plan).keys() - opened.storage.ledger.keys())),
+        tuple(sorted(_evaluations(plan).keys() - Storage(str(folder)).ledger.keys())),
         {os.path.relpath(at, base): read[at] for at in local if not at.startswith(_PACKAGE)},
         {at: read[at] for at in read if not at.startswith("/")},
         versions(),

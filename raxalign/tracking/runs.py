@@ -499,12 +499,15 @@ class PlanRuns:
             )
 
     def data(self) -> dict[str, str]:
-        """Return name, digest and source of the parallel data as MLflow's datasets have them; none
-        where the grid has none.
+        """Return name, digest and source (all corpora) of the parallel data, as MLflow's datasets
+        have them; none where the grid has none.
         """
         stages = [stage for stage in self._plan.stages.values() if stage.kind == "bitext"]
         held = [stage for stage in stages if stage.params.get("part") == "heldout"]
-        corpora = {stage.maker: stage.params.get("corpus") for stage in held}
+        corpora: dict[str, list[object]] = {}
+        for stage in held:
+            known = corpora.setdefault(stage.maker, [])
+            known += [own for own in [stage.params.get("corpus")] if own not in known]
         found = {"name": " and ".join(corpora), "source_type": "raxalign"}
         found["digest"] = digest(sorted(stage.key for stage in held))[:36]
         return {**found, "source": json.dumps(corpora, sort_keys=True)} if held else {}
@@ -518,20 +521,33 @@ class PlanRuns:
 
     @staticmethod
     def provenance_tags(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-        """Return the tags on what device, with what versions and from what links results were
-        made.
+        """Return the tags on what devices, with what versions and from what links results were
+        made: all of them, where they differ.
         """
-        tags: dict[str, str] = {}
+        found: dict[tuple[str, str], dict[str, None]] = {}  # (tag, name) -> its distinct values
         for record in records:
-            tags["raxalign.device"] = str(record.get("device", ""))
-            tags["raxalign.precision"] = str(record.get("precision", "fp32"))
-            texts = {
-                "versions": record.get("versions", {}),
-                "links": record.get("notes", {}).get("links", {}),
-            }
-            for name, value in texts.items():
-                tags[f"raxalign.{name}"] = json.dumps(value, sort_keys=True)[:_LONGEST_TAG]
-        return tags
+            notes: Mapping[str, Any] = record.get("notes", {})
+            facts = {("device", ""): record.get("device", "")}
+            facts["precision", ""] = record.get("precision", "fp32")
+            facts |= {("versions", name): own for name, own in record.get("versions", {}).items()}
+            facts |= {("links", name): own for name, own in notes.get("links", {}).items()}
+            for fact, value in facts.items():
+                found.setdefault(fact, {})[str(value)] = None
+        said = {fact: ", ".join(values) for fact, values in found.items()}
+        tags = {name: said.get((name, ""), "") for name in ("device", "precision")}
+        for tag in ("versions", "links"):
+            tags[tag] = _json({name: text for (of, name), text in said.items() if of == tag})
+        return {f"raxalign.{tag}": text for tag, text in tags.items() if said}
+
+
+def _json(found: Mapping[str, object]) -> str:
+    """Return JSON of as many entries as a tag has room for, and how many more there are."""
+    for count in range(len(found), -1, -1):
+        some = dict(sorted(found.items())[:count])
+        left = {"...": f"{len(found) - count} more"} if count < len(found) else {}
+        if len(text := json.dumps({**some, **left})) <= _LONGEST_TAG:
+            return text
+    return ""
 
 
 def _has_cell(trial: Trial) -> bool:

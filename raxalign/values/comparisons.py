@@ -100,7 +100,7 @@ class Compared:
     @property
     def difference(self) -> float | None:
         """The difference to the baseline, tested or not. It is None without a baseline, and for
-        means over other languages.
+        means over other languages, which are never subtracted.
         """
         if self.comparison is not None:
             return self.comparison.difference
@@ -365,6 +365,7 @@ class _Task:
     ) -> Compared:
         """Compare one value of a cell, from its runs and those of the baseline."""
         base = base if base is not None and name in base.values else None
+        apart = base is not None and self._apart(cell, base, name)
         trial, home = self._trial(cell), self.plan.home_of(name[0])
         found = Compared(
             cell,
@@ -372,11 +373,11 @@ class _Task:
             cell.values[name],
             baseline=base,
             verdict=None
-            if base is None
+            if base is None or apart
             else "="
             if self._equal(cell, base, name)
             else "cannot tell",
-            untested=NO_PREDICTIONS,
+            untested=OTHER_LANGUAGES if apart else NO_PREDICTIONS,
             outdated=trial.outdated_in(*name[:2], home) if trial is not None else "",
             stays=trial is not None and self.plan.stays(trial, name[0], name[2], None),
             measured=self.plan.measured(name[0], name[2]),
@@ -385,8 +386,8 @@ class _Task:
         if own is None:
             return found
         found = self._with_interval(found, own)
-        if base is None:
-            return found
+        if base is None or apart:
+            return replace(found, untested=OTHER_LANGUAGES) if apart else found
         alike = cell.by_seed.get(name) == base.by_seed.get(name) and cell.by_seed.get(name)
         if alike and self._leaves(cell, name) and self._leaves(base, name):
             return replace(found, baseline=None, verdict=None, untested=LEFT)
@@ -399,6 +400,11 @@ class _Task:
     def _trial(self, cell: Cell) -> Trial | None:
         """The first trial of a cell that is in the plan."""
         return next(filter(None, map(self.plan.by_key.get, cell.trials)), None)
+
+    def _apart(self, cell: Cell, base: Cell, name: Name) -> bool:
+        """Whether a value is a mean over other languages than that of the baseline."""
+        both = (set(one.languages_of(name, self.plan.pivot)) for one in (cell, base))
+        return name[1] in MEANS and next(both) != next(both)
 
     def _leaves(self, cell: Cell, name: Name) -> bool:
         """Whether the method of a cell changes nothing of a language, or of those of a mean."""
@@ -433,13 +439,8 @@ class _Task:
         return replace(found, guessing=self.guessing, at_chance=at_chance)
 
     def _tested(self, found: Compared, base: Cell, own: Runs, other: Runs) -> Compared:
-        """Add the test against the baseline. Means over other languages are not tested."""
-        cell, name, pivot = found.cell, found.name, self.plan.pivot
-        if name[1] in MEANS and (
-            set(base.languages_of(name, pivot)) != set(cell.languages_of(name, pivot))
-        ):
-            return replace(found, untested=OTHER_LANGUAGES)
-        paired = self.predictions.pairs_up(base, cell, name)
+        """Add the test against the baseline."""
+        paired = self.predictions.pairs_up(base, found.cell, found.name)
         compared = Comparison.of(other, own, paired=paired)
         verdict: Verdict | None = "=" if compared.is_zero else found.verdict
         return replace(found, comparison=compared, untested=compared.untested, verdict=verdict)

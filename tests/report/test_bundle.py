@@ -21,6 +21,7 @@ from raxalign.grid.load import Opened, open_grid
 from raxalign.grid.plan import Plan
 from raxalign.grid.trial import Trial
 from raxalign.inspect.bundle import pack, verify
+from raxalign.report.compose import write_report
 from raxalign.store.key import file_digest
 from raxalign.store.ledger import Ledger
 from raxalign.store.sealed import seal
@@ -442,6 +443,45 @@ def test_an_unfinished_grid_says_so_and_an_empty_one_is_refused(tmp_path, undraw
     codes, text = found(tmp_path / "bundle.zip")
     assert codes == {0}, text
     assert "; unfinished: " in text
+
+
+def test_trials_that_failed_are_told_from_missing_ones_in_the_bundle_too(
+    tmp_path, undrawn, monkeypatch
+):
+    monkeypatch.setenv("HOME", "/home/me")
+    opened, ledger = made_up(tmp_path, lambda *_: None, languages="{together: [de]}")
+    first, second, *_ = opened.plan.trials
+    named(ledger, opened, first, first.evaluations["retrieval"])
+    ledger.fail(
+        second.key, {"message": "/home/me/x diverged, https://me:secret@host/x", "trace": ""}
+    )
+    lines = pack(opened, tmp_path / "bundle.zip")
+    assert "1 result with predictions, and the report" in lines[1]
+    packed = contents(tmp_path / "bundle.zip")
+    (told,) = [text for name, text in packed.items() if f"failures/{second.key}" in name]
+    assert b"~/x diverged, https://***@host/x" in told
+    (page,) = [text for name, text in packed.items() if name.endswith("report.html")]
+    assert f"1 of {len(opened.plan.trials)} trials failed".encode() in page
+    codes, text = found(tmp_path / "bundle.zip")
+    assert codes == {0}, text
+
+
+def test_a_result_that_comes_while_a_bundle_is_packed_counts_as_missing_from_it(
+    tmp_path, undrawn, monkeypatch
+):
+    opened, ledger = made_up(tmp_path, lambda *_: None, languages="{together: [de]}")
+    first, *_, second = opened.plan.trials
+    named(ledger, opened, first, first.evaluations["retrieval"])
+
+    def reported(*asked, **more):
+        named(ledger, opened, second, second.evaluations["retrieval"])
+        return write_report(*asked, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("raxalign.inspect.bundle.write_report", reported)
+        pack(opened, tmp_path / "bundle.zip")
+    codes, text = found(tmp_path / "bundle.zip")
+    assert codes == {0}, text
 
 
 def test_no_credentials_and_no_home_are_packed(grid, tmp_path, undrawn, monkeypatch):

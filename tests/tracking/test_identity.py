@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from raxalign.grid.expansion.expand import expand
+from raxalign.grid.file import load
 from raxalign.grid.load import open_grid
 from raxalign.store.storage import Storage
 from raxalign.sweep.tracker import TrackedGrid
@@ -58,6 +61,29 @@ def test_a_grid_that_grows_has_the_same_runs_and_other_data_have_others(tmp_path
     assert not other.fits(
         runs_of(opened(tmp_path / "a").plan, "another storage")["grid:small"].made
     )
+
+
+def test_the_data_of_a_grid_are_all_its_corpora():
+    grid = Path(__file__).parents[2] / "grids" / "cao2020-more-languages.yaml"
+    data = PlanRuns(expand(load(grid))).data()
+    read = [own["corpus"] for own in json.loads(data["source"])["opus"]]
+    assert read == [["Europarl"], ["MultiUN"], ["Tanzil"]]
+
+
+def test_what_results_were_made_with_names_all_that_differs_and_stays_json_at_any_length():
+    first = {"device": "cuda", "versions": {"torch": "2.1"}, "notes": {"links": {"de": "1a"}}}
+    second = {"device": "cpu", "versions": {"torch": "2.2", "ray": "3"}, "notes": {}}
+    assert PlanRuns.provenance_tags([first, second, second]) == {
+        "raxalign.device": "cuda, cpu",
+        "raxalign.precision": "fp32",
+        "raxalign.versions": '{"ray": "3", "torch": "2.1, 2.2"}',
+        "raxalign.links": '{"de": "1a"}',
+    }
+    many = {"notes": {"links": {f"{number:03}": "a" * 64 for number in range(300)}}}
+    links = json.loads(PlanRuns.provenance_tags([many])["raxalign.links"])
+    assert links.pop("...") == f"{300 - len(links)} more"
+    assert 60 < len(links) < 70, "a link takes 75 of 5,000 characters"
+    assert PlanRuns.provenance_tags([]) == {}
 
 
 @pytest.fixture

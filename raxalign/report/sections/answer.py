@@ -72,8 +72,8 @@ class AnswerSection(Section):
             spread = results.shown(cell, name, unit)
             left = "left as it is" if found is not None and found.untested == LEFT else ""
             return Entry(shown, spread, below=left, verdict="baseline" if base else "")
-        if found.difference is None:
-            return Entry(shown, verdict="cannot tell")
+        if found.difference is None:  # the baseline's mean is over other languages
+            return Entry(shown, delta=f"over {found.untested}")
         test = found.comparison
         size = _SHADES * abs(found.difference) / most if most else 0.0
         shade = max(1, round(size)) if found.is_significant else 0

@@ -236,12 +236,12 @@ class Section(ABC):
 
 
 def difference_text(found: Compared, unit: NumberFormat) -> str:
-    """Return the difference to the baseline with its interval, if any, or "cannot tell"."""
+    """Return the difference to the baseline with its interval, if any, or what stands for it."""
     test = found.comparison
     if found.verdict == "=":
         return "="
-    if found.difference is None:
-        return "cannot tell" if found.verdict else ""
+    if found.difference is None:  # a mean that the baseline has over other languages
+        return f"over {found.untested}" if found.baseline is not None else ""
     if test is None or test.low is None or test.high is None:
         return f"{unit.show_difference(found.difference)}, cannot tell"
     return f"{unit.show_difference(test.difference)} {unit.show_interval(test.low, test.high)}"

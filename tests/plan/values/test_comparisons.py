@@ -325,19 +325,22 @@ def test_a_value_that_its_predictions_do_not_give_is_not_tested(tmp_path):
     assert one(found, opened, "finetune", "retrieval", "fr-en").untested == ""
 
 
-def test_means_over_other_languages_are_not_compared(tmp_path):
+@pytest.mark.parametrize("predicted", [True, False])
+def test_means_over_other_languages_are_not_compared_nor_subtracted(tmp_path, predicted):
     opened, ledger = made_up(
         tmp_path, **{**GRID, "languages": "{each: [de, fr, es]}", "tasks": ("retrieval: {}",)}
     )
     left_out = ("rotation", ["es"])
     every = rows(opened.plan, ledger)
     there = [row for row in every if (row["method"], row["languages"]) != left_out]
-    found = comparisons(cells_of(opened, there), opened.plan, ledger)
+    found = comparisons(cells_of(opened, there), opened.plan, ledger if predicted else None)
     mean = one(found, opened, "rotation center=true", "retrieval", "avg")
     assert (mean.comparison, mean.difference) == (None, None)
-    assert (mean.verdict, mean.untested) == ("cannot tell", OTHER_LANGUAGES)
-    assert mean.interval is not None
-    assert one(found, opened, "finetune", "retrieval", "avg").untested == ""
+    assert (mean.verdict, mean.untested) == (None, OTHER_LANGUAGES)
+    assert (mean.interval is not None) is predicted
+    other = one(found, opened, "finetune", "retrieval", "avg")
+    assert other.untested == ("" if predicted else NO_PREDICTIONS)
+    assert other.difference is not None
 
 
 def test_means_are_tested_in_whatever_order_the_seeds_come(tmp_path):
