@@ -41,6 +41,8 @@ class ErrorRateRequest:
         `RaxalignError` where the two do not fit.
         """
         gold = GoldLinks.read(self.gold, self.written, first=self.gold_first, swap=self.swap)
+        for remark in gold.left_out.remarks("links", len(gold.possible.src)):
+            tell(f"{self.gold}: {remark}")
         if self.links.is_dir():
             gold, links = _of_pairs(self, gold, tell)
         else:

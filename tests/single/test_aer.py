@@ -39,8 +39,9 @@ def test_scores_by_hand(tmp_path):
 
 def test_naacl_gold_is_compared_with_the_lines_that_it_names(tmp_path):
     links = write(tmp_path / "links", "0-0\n3-3\n0-1 1-0\n7-7\n")
-    gold = write(tmp_path / "gold", "1 1 1 S\n3 1 2 S\n3 2 2 S\n")
-    found = ErrorRateRequest(links, gold, "naacl").scores()
+    gold, told = write(tmp_path / "gold", "1 1 1 S\n3 1 2 S\n3 2 2 S\n3 0 2 S\n"), []
+    found = ErrorRateRequest(links, gold, "naacl").scores(tell=told.append)
+    assert told == [f"{gold}: 1 of 4 links is left out: of a word with the null word"]
     assert (found["sentences"], found["links"]) == (2, 3)
     assert found["precision"] == found["recall"] == pytest.approx(2 / 3)
 
