@@ -198,16 +198,16 @@ class Questions(TaskRows[Question]):
         whose id both have, in the contexts' order. Raises `DataError` where there are none.
         """
         asked, left = {row.id: row.question for row in self.rows}, LeftOut()
-        told = [row for row in contexts.rows if left.keep(row.id in asked, self.NOT_IN_BOTH)]
-        rows = [replace(row, question=asked[row.id]) for row in told]
-        left[self.NOT_IN_BOTH] += len(asked.keys() - {row.id for row in told})
+        both = [row for row in contexts.rows if left.keep(row.id in asked, self.NOT_IN_BOTH)]
+        rows = [replace(row, question=asked[row.id]) for row in both]
+        left[self.NOT_IN_BOTH] += len(asked.keys() - {row.id for row in both})
         if not rows:
             told = f"shares no question's id with {contexts.source}"
             remedy = "Both must be parts of one parallel set"
             raise DataError(self.source, told, remedy=remedy)
         sides = (f"{of.source}: {said}" for of in (self, contexts) for said in of.remarks)
-        both = tuple(dict.fromkeys(sides))
-        return Questions(f"{self.source} on {contexts.source}", rows, left, sides=both)
+        source = f"{self.source} on {contexts.source}"
+        return Questions(source, rows, left, sides=tuple(dict.fromkeys(sides)))
 
     @property
     def remarks(self) -> tuple[str, ...]:
