@@ -69,9 +69,7 @@ class Tagged:
 
 @dataclass(frozen=True)
 class TaggedSentences(TaskRows[Tagged]):
-    """The tagged sentences of one language and split; the rows of the source that had other numbers
-    of words and of tags are left out where the user asks for it.
-    """
+    """The tagged sentences of one language and split."""
 
     noun: ClassVar[str] = "sentences"
 
