@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -204,12 +204,10 @@ class SizeCurves:
             if method != other and (found := self.curves.worth(method, size, other)) is not None:
                 yield method, size, found
 
-    def crossings(self, most: int | None = None) -> Iterator[Crossing]:
-        """Yield where curves of the first `most` methods, or of all, cross, without those that
-        never differ.
-        """
-        first = [method for method in list(self.sizes)[:most] if method in self.shown]
-        for pair in combinations(first, 2):
+    def crossings(self, among: Collection[str] | None = None) -> Iterator[Crossing]:
+        """Yield where curves of some methods, or of all, cross, without those that never differ."""
+        own = [method for method in self.shown if among is None or method in among]
+        for pair in combinations(own, 2):
             found = self.curves.crossing(*pair)
             if found is None or (found.low is None and found.high is None):
                 continue

@@ -20,8 +20,8 @@ from raxalign.report.tables import ShownLines
 from raxalign.values.comparisons import ALL, Compared, comparisons
 from raxalign.values.scoreboard import TableKey
 
-_MOST_DOTS = 80  # of a panel
-_MOST_RANKED = 12  # methods whose pairs are all tested for the page
+_DOTS = 80  # of a panel, of which there are as many as it takes
+_RANKED = 12  # methods whose pairs are all tested for the page
 
 
 @final
@@ -32,13 +32,14 @@ class Languages(Section):
     language and number of sentence pairs.
     """
 
-    VERSION = 1
+    VERSION = 2
     place = 8
 
     def share(self) -> Share | None:
         """Return the figures; None where every value is over too few pairs."""
-        tables = self.results.leading_tables()
-        part = Part("languages", "Methods by language")
+        tables, count = self.results.leading_tables(), len(self.results.cells)
+        lead = caption("unranked", count=count, most=_RANKED) if count > _RANKED else ""
+        part = Part("languages", "Methods by language", lead)
         best = (one for table in self.results.compared_tables() for one in self._best(table))
         folded = (
             replace(one, folded=place > 0 or len(one.columns) < 2) for place, one in enumerate(best)
@@ -54,7 +55,7 @@ class Languages(Section):
         shown = ShownLines.of(results, table)
         cells, labels, scale = shown.cells, shown.labels, results.unit(task, metric).scale
         every = results.names_of(table)
-        each = math.ceil(len(every) / math.ceil(len(every) * len(cells) / _MOST_DOTS))
+        each = math.ceil(len(every) / math.ceil(len(every) * len(cells) / _DOTS))
         panels = []
         for start in range(0, len(every), each):  # about equally many languages per panel
             names = every[start : start + each]
@@ -114,7 +115,7 @@ class Languages(Section):
     def _ranked(self, tables: Sequence[TableKey]) -> Iterator[Sketch]:
         """Yield the figures of tables that have three to twelve methods which are tested."""
         results = self.results
-        if Ranking.FEWEST <= len(results.cells) <= _MOST_RANKED:
+        if Ranking.FEWEST <= len(results.cells) <= _RANKED:
             pairs = comparisons(
                 results.cells, results.plan, self.material.ledger, baseline=ALL, tables=tables
             )
