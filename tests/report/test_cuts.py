@@ -18,6 +18,7 @@ from raxalign.grid.trial import Trial
 from raxalign.report.drawing import Panel, Series, Sketch
 from raxalign.report.sections.base import Section
 from raxalign.report.sections.word_retrieval import training_counts
+from raxalign.report.tables import ShownLines
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.store.storage import Storage
@@ -189,6 +190,24 @@ def test_cells_of_an_analysis_come_with_what_is_said_of_methods_configurations_a
     (cell,), _ = section("curves", several).cells_of("xnli", "accuracy", 1)
     assert (cell.params, cell.sentences) == ({"b": 2}, 200)
     assert section("curves", several).cells_of("xnli", None, 1) == ([], "")
+
+
+def test_a_table_of_one_configuration_per_method_says_by_what_it_is_chosen() -> None:
+    """Twelve configurations: the best on dev is the last one, and without dev the first stands."""
+    devs = {b: {100: 0.05 * b} for b in range(1, 13)}
+    table = ("xnli", "accuracy", "test")
+    for splits, b, chosen in (
+        (("dev", "test"), 12, "that which dev chooses"),
+        (("test",), 1, "the first"),
+    ):
+        rows = [one for one in of_sizes(devs) if one["split"] in splits]
+        shown = ShownLines.of(Scoreboard.of(rows, PLAN), table)
+        assert [cell.params["b"] for cell in shown.cells] == [b]
+        said = (
+            f" One configuration per method: {chosen} at the largest training set; 11 more are in"
+        )
+        assert shown.one_per_method == f"{said} the grid's own tables."
+    assert ShownLines.of(Scoreboard.of(of_sizes({1: devs[1]}), PLAN), table).one_per_method == ""
 
 
 def test_figures_of_transfer_name_the_encoder_and_the_methods_left_out(tmp_path: Path) -> None:

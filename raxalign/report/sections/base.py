@@ -216,7 +216,7 @@ class Section(ABC):
     @staticmethod
     def joined(said: Mapping[str, str]) -> str:
         """Return what a caption says of the parts of a figure or table, by their names: once, where
-        that is the same of all.
+        all have one sentence.
         """
         parts: dict[str, list[str]] = {}
         for name, text in said.items():
@@ -323,7 +323,7 @@ class Section(ABC):
 
 
 def difference_text(found: Compared, unit: NumberFormat) -> str:
-    """Return the difference to the baseline with its interval, if any, or what stands for it."""
+    """Return the difference to the baseline with its interval, if any, or a word in its place."""
     test = found.comparison
     if found.verdict == "=":
         return "="

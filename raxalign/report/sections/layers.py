@@ -84,7 +84,7 @@ class _Correlated:
 @dataclass(frozen=True)
 class _Profile:
     """The values of one task by measure and layer. `cells` are one per method, `some` is what
-    captions say of others, and `on` which encoder they are of.
+    captions say of others, and `on` what they say of the encoder.
     """
 
     results: Scoreboard
