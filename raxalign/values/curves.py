@@ -60,10 +60,12 @@ class SizeCurves:
         parts: dict[str, dict[int, dict[str, Runs]]] = {}
         predictions = Predictions(results.plan, ledger)
         for method, cells in cls._lines(results, table).items():
-            names = {size: cell.compared_mean(*table) for size, cell in cells.items()}
-            runs = {s: cls._runs(predictions, c, n) for s, c in cells.items() if (n := names[s])}
+            few = len(cells) < Curve.FEWEST  # then nothing need be read
+            names = {size: cell.compared_mean(*table) for size, cell in cells.items() if not few}
+            runs = {s: cls._runs(predictions, cells[s], n) for s, n in names.items() if n}
             there = {size: mean for size, (mean, _) in runs.items() if mean is not None}
             if len(there) < Curve.FEWEST:
+                refused[method] = f"fewer than {Curve.FEWEST} of its sizes have predictions yet"
                 continue
             if not all(own.testable for own in there.values()):
                 refused[method] = "a single training run does not show how runs differ"
@@ -106,13 +108,13 @@ class SizeCurves:
 
     @staticmethod
     def _lines(results: Scoreboard, table: TableKey) -> Mapping[str, dict[int, Cell]]:
-        """The cells of each configuration of the first encoder by size, of those with enough."""
+        """The cells of each configuration of the first encoder by size; none if none has enough."""
         lines: dict[str, dict[int, Cell]] = defaultdict(dict)
         there = results.measured_cells(*table[:2])
         for cell in there:
             if cell.sentences is not None and cell.encoder == there[0].encoder:
                 lines[results.named(cell)][cell.sentences] = cell
-        return {name: cells for name, cells in lines.items() if len(cells) >= Curve.FEWEST}
+        return lines if any(len(cells) >= Curve.FEWEST for cells in lines.values()) else {}
 
     def __repr__(self) -> str:
         """Say what there is: all cells with their runs would fill screens."""

@@ -63,7 +63,7 @@ class StoredPredictions:
             if keep:
                 self._kept[key] = table
             if table is not None and columns | {"lang", "split"} <= set(table.column_names):
-                table = of_layers(table)
+                table = of_layers(table).select(sorted(columns | {"lang", "split"}))
                 test = pc.equal(table["split"], "test")
                 for lang in langs:
                     tables[lang] = table.filter(pc.and_(pc.equal(table["lang"], lang), test))

@@ -31,8 +31,8 @@ FEWEST = 5
 
 @final
 class Layers(Section):
-    """Measures of representations by layer: a figure and a table with all methods, and their
-    correlations with each transfer task over languages and methods.
+    """Measures of representations by layer: a figure and a table by method, and their correlations
+    with each transfer task over languages and methods.
     """
 
     VERSION = 2
