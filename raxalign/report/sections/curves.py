@@ -165,7 +165,7 @@ class Curves(Section):
         cells = [cell for cell, _ in own.values() if (cell.sentences or 0) == largest]
         panels: list[Panel] = []
         for task, metric in self._measures() if cells else ():
-            line, others = self._one_line(cells, axis, (task, metric))
+            line, others, some = self._one_line(cells, axis, (task, metric))
             curves = []
             for split, look in (("test", "line"), ("dev", "dashed")):
                 table = (task, metric, split)
@@ -178,35 +178,34 @@ class Curves(Section):
                 y = self.results.axis(task, metric)
                 series = [*curves, *self._level((task, metric, self.results.split(task)))]
                 log, ticks = min(xs) > 0 and max(xs) / min(xs) >= 8, xs if len(xs) <= 7 else ()
-                panels.append(
-                    Panel(title, self.results.symbol(axis), y, series, log=log, ticks=ticks)
-                )
+                x = self.results.symbol(axis)
+                panels.append(Panel(title, x, y, series, log=log, ticks=ticks, said=some))
         return panels
 
     def _one_line(
         self, cells: Sequence[Cell], axis: str, measure: tuple[str, str]
-    ) -> tuple[list[Cell], str]:
+    ) -> tuple[list[Cell], str, str]:
         """Of cells that differ in more than an axis, those of one line along it that has several
-        points, the one with the best value on dev; and what else varies among the lines, as it is
-        in this one.
+        points, the one with the best value on dev; what else varies among the lines, as it is in
+        this one; and what the caption says of the others.
         """
         lines: dict[str, list[Cell]] = defaultdict(list)
         for cell in cells:
             rest = {name: value for name, value in cell.params.items() if name != axis}
             lines[json.dumps({"encoder": cell.encoder, **rest}, sort_keys=True)].append(cell)
 
-        def rank(line: str) -> tuple[bool, float]:
-            dev = max(self.results.dev_of(cell, *measure) for cell in lines[line])
-            return len(lines[line]) > 1, dev
-
-        best = max(lines, key=rank)
+        several = [line for line in lines if len(lines[line]) > 1] or list(lines)
+        devs = {k: max(self.results.dev_of(cell, *measure) for cell in lines[k]) for k in several}
+        which = "the best on dev" if max(devs.values()) > -math.inf else "the first of the grid"
+        what = "settings of the other options"
+        (best,), some = self.fitting(several, 1, what, devs.__getitem__, which)
         every = [json.loads(line) for line in lines]
         varying = [
             f"{name}={value}"
             for name, value in json.loads(best).items()
             if any(other.get(name) != value for other in every)
         ]
-        return lines[best], "".join(f", {value}" for value in varying)
+        return lines[best], "".join(f", {value}" for value in varying), some
 
     def encoder_panels(self, task: str) -> list[Panel]:
         """Return a panel per size of the encoders' training text that has several encoders: the

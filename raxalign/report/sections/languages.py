@@ -96,6 +96,8 @@ class Languages(Section):
                 lines.append(Line(results.column(name[1]), tuple(entries), group=group))
         about = caption("best", measured=results.plan.measured(task, metric), chosen=chosen)
         about += self.of_one_seed(table, there)
+        if len(names) < len(results.names_of(table)):
+            about += " Means that are not over the same languages for all methods are left out."
         title = f"{task}: best method per language and size, {spoken(metric)}"
         columns = tuple(f"{size:,} pairs" for size in sizes) or ("best",)
         if len(there) > 2:
