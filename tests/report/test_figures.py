@@ -65,7 +65,9 @@ def test_a_curve_over_one_option_keeps_all_others_as_they_are() -> None:
     plan = replace(PLAN, axes={"finetune": ("lambda", "direction")})
     (panel,) = section("curves", Scoreboard.of(found, plan)).axis_panels("finetune", "lambda")
     assert panel.title == "xnli, test set, 1 training run (one seed), direction=to-other"
-    assert panel.said == " Only 1 of 2 settings of the other options: the best on dev."
+    assert (
+        panel.said == " Only 1 of 2 settings of the encoder and the other options: the best on dev."
+    )
     assert [list(curve.y) for curve in panel.series if curve.label == "test"] == [[30.0, 50.0]]
 
 

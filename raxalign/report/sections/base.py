@@ -275,12 +275,13 @@ class Section(ABC):
                 best.setdefault((cell.method, cell.encoder), name)
         firsts = {*best.values()}
         which = f"the best on dev with {at:,} sentence pairs" if counts else "the first of the grid"
+        per = "method and encoder" if self.results.several_encoders else "method"
         return self.fitting(
             curves,
             self.MOST_CURVES,
             "configurations",
             lambda name: (name in firsts, ranks[name]),
-            f"{which}, one per method before others",
+            f"{which}, one per {per} before others",
         )
 
     def label(self, cell: Cell) -> str:

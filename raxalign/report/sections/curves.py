@@ -197,7 +197,7 @@ class Curves(Section):
         several = [line for line in lines if len(lines[line]) > 1] or list(lines)
         devs = {k: max(self.results.dev_of(cell, *measure) for cell in lines[k]) for k in several}
         which = "the best on dev" if max(devs.values()) > -math.inf else "the first of the grid"
-        what = "settings of the other options"
+        what = "settings of the encoder and the other options"
         (best,), some = self.fitting(several, 1, what, devs.__getitem__, which)
         every = [json.loads(line) for line in lines]
         varying = [

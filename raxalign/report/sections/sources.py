@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from itertools import starmap
+from itertools import groupby, starmap
 from typing import final
 
 from raxalign.analysis.significance import ContrastTest
@@ -35,9 +35,10 @@ class Sources(Section):
     def found(self) -> list[tuple[SourceMatrix, str]]:
         """The matrices, those of one task one after the other, and what captions say of others."""
         found = []
-        for matrix in SourceMatrix.of(self.results, self.material.ledger):
-            cells, some = self.cells_of(*matrix.table[:2], self.MOST_METHODS)
-            found += [(matrix, some)] if any(cell is matrix.cell for cell in cells) else []
+        every = SourceMatrix.of(self.results, self.material.ledger)
+        for table, own in groupby(every, key=lambda matrix: matrix.table):
+            cells, some = self.cells_of(*table[:2], self.MOST_METHODS)
+            found += [(one, some) for one in own if any(one.cell is cell for cell in cells)]
         return found
 
     def _matrix(self, found: SourceMatrix, some: str) -> Table:
