@@ -178,8 +178,8 @@ class Curves(Section):
                 y = self.results.axis(task, metric)
                 series = [*curves, *self._level((task, metric, self.results.split(task)))]
                 log, ticks = min(xs) > 0 and max(xs) / min(xs) >= 8, xs if len(xs) <= 7 else ()
-                x = self.results.symbol(axis)
-                panels.append(Panel(title, x, y, series, log=log, ticks=ticks, said=some))
+                over = self.results.symbol(axis)
+                panels.append(Panel(title, over, y, series, log=log, ticks=ticks, said=some))
         return panels
 
     def _one_line(

@@ -37,7 +37,7 @@ class Sources(Section):
         found = []
         every = SourceMatrix.of(self.results, self.material.ledger)
         for table, own in groupby(every, key=lambda matrix: matrix.table):
-            cells, some = self.cells_of(*table[:2], self.MOST_METHODS)
+            cells, some = self.cells_of(table[0], table[1], self.MOST_METHODS)
             found += [(one, some) for one in own if any(one.cell is cell for cell in cells)]
         return found
 
