@@ -227,6 +227,18 @@ def test_a_level_names_its_encoder_where_curves_are_of_several() -> None:
     assert labels == ["weam b=1 [e]", "weam b=1 [other]", "none [e]"]
 
 
+def test_a_curve_over_an_option_has_the_level_of_its_own_encoder() -> None:
+    rows = [row(0.1, method="none"), row(0.7, method="none", encoder="other")]
+    for encoder, dev in (("e", 0.2), ("other", 0.8)):
+        rows += of_sizes({b: {100: dev} for b in (1, 2)}, encoder=encoder)
+    (panel,) = section("curves", Scoreboard.of(rows, PLAN)).axis_panels("weam", "b")
+    assert panel.title.endswith(", encoder=other")
+    assert [(s.label, [round(y) for y in s.y]) for s in panel.series if s.look == "level"] == [
+        ("none [other]", [70])
+    ]
+    assert panel.said.startswith(" Only 1 of 2 settings of the encoder and the other options:")
+
+
 def test_more_than_twelve_configurations_are_not_ranked_and_it_is_said(tmp_path: Path) -> None:
     def lead(count: int) -> str:
         rows = [

@@ -105,9 +105,13 @@ class Curves(Section):
             ends.append(self.results.ends(cell, name, scale))
         return Series(x=xs, y=means, ends=ends, **look)
 
-    def _level(self, table: TableKey, lang: str = "") -> list[Series]:
-        """The baseline as a horizontal line; nothing where the grid has no value of it."""
-        base, scale = self.results.baseline(*table[:2]), self.results.unit(*table[:2]).scale
+    def _level(self, table: TableKey, lang: str = "", encoder: str = "") -> list[Series]:
+        """The first baseline, of an encoder where one is given, as a horizontal line; nothing where
+        the grid has no value of it.
+        """
+        bases = baseline_cells(self.results.cells, self.results.plan)
+        there = (c for c in bases if encoder in ("", c.encoder) and c.mean(*table))
+        base, scale = next(there, None), self.results.unit(*table[:2]).scale
         if base is None:
             return []
         value = base.values.get(_named(table, lang)) if lang else base.mean(*table)
@@ -176,7 +180,8 @@ class Curves(Section):
                 xs = [float(x) for x in curves[0].x]
                 title = f"{self.results.basis(task, line)}{others}"
                 y = self.results.axis(task, metric)
-                series = [*curves, *self._level((task, metric, self.results.split(task)))]
+                shown = (task, metric, self.results.split(task))
+                series = [*curves, *self._level(shown, encoder=line[0].encoder)]
                 log, ticks = min(xs) > 0 and max(xs) / min(xs) >= 8, xs if len(xs) <= 7 else ()
                 over = self.results.symbol(axis)
                 panels.append(Panel(title, over, y, series, log=log, ticks=ticks, said=some))
