@@ -220,7 +220,7 @@ def _caption(results: Scoreboard, cells: Sequence[Cell], table: TableKey) -> str
     around = sum(found.interval is not None for found in shown)
     pairs = [(found.cell, found.baseline) for found in shown if found.baseline]
     uneven = _uneven_means(results, dict.fromkeys(name for _, name in own))
-    told = "".join(f" {results.column(lang).capitalize()}: {_UNEVEN}." for lang in uneven)
+    told = "".join(f" {results.column(lang).capitalize()}: {caption('uneven')}." for lang in uneven)
     about = caption(
         "short_table",
         unit=results.unit(task, metric),
@@ -300,7 +300,7 @@ def blocks(
         values = [cell.values[name] for cell in every for name in names if name in cell.values]
         lines, reasons = _lines(board, names, per_seed=per_seed)
         notes = [*([note] if note else []), *reasons]
-        notes += [f"{lang}: {_UNEVEN}" for lang in _uneven_means(board, names)]
+        notes += [f"{lang}: {caption('uneven')}" for lang in _uneven_means(board, names)]
         notes += [] if measured.declared else [UNDECLARED]
         notes += [note.strip()] if (note := unaligned(every)) else []
         heads = ("method", "sentences", *(["seed"] if per_seed else []))
@@ -308,9 +308,6 @@ def blocks(
         title += NumberFormat.heading(measured)
         found.append(TextBlock(title, tuple(langs), tuple(lines), "\n".join(notes), heads, runs))
     return found
-
-
-_UNEVEN = "not all lines have the same languages, so these means cannot be compared"
 
 
 def _uneven_means(board: Scoreboard, names: Iterable[Name]) -> list[str]:

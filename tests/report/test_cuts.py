@@ -441,3 +441,20 @@ def test_a_sweep_names_the_configuration_that_it_is_of_and_what_it_leaves_out(tm
     table = shown["Token translation, ar-en"]
     assert "Only 3 of 5 sentences that were kept: the first." in table
     assert "Only 12 of 13 directions: the first." in table
+
+
+def test_figures_with_means_over_different_languages_say_so(tmp_path: Path):
+    found = [
+        row(0.5, lang=lang, method=method, sentences=size)
+        for method, langs in {"weam": ("de", "fr"), "none": ("de", "fr", "es")}.items()
+        for lang in (*langs, "avg")
+        for size in (100, 200)
+    ]
+    told = "Mean: not all lines have the same languages, so these means cannot be compared."
+    for rows, marked in ((found, True), ([r for r in found if r["method"] == "weam"], False)):
+        results = Scoreboard.of(rows, PLAN)
+        assert (
+            told in captions("languages", results, figures=tmp_path)["languages-xnli"]
+        ) is marked
+        about = captions("curves", results, figures=tmp_path)["data-size"]
+        assert (told.replace("Mean", "Means") in about) is marked

@@ -134,7 +134,11 @@ class Curves(Section):
         several = {name: points for name, points in lines.items() if len(points) > 1}
         names, some = self.fitting_curves(several, table)
         cells = [cell for name in names for cell in lines[name].values()]
-        basis = results.basis(table[0], [*cells, *filter(None, [results.baseline(*table[:2])])])
+        every = [*cells, *filter(None, [results.baseline(*table[:2])])]
+        basis = results.basis(table[0], every)
+        means = [(cell, cell.compared_mean(*table)) for cell in every]
+        uneven = not langs and Cell.shared(means, results.plan.pivot) is not None
+        some += f" Means: {caption('uneven')}." if uneven else ""
         places = list(dict.fromkeys(map(self.label, results.cells)))
         x, y = "sentence pairs per language", results.axis(*table[:2])
         ticks, panels = sorted({size for name in names for size in lines[name]}), []

@@ -69,6 +69,9 @@ class Languages(Section):
             panels.append(Panel("", "", results.axis(task, metric), dots, heads))
         about = caption("by_language", split=split) + shown.one_per_method
         about += shown.untouched(task)
+        for name in every:
+            if Cell.shared([(cell, name) for cell in cells], results.plan.pivot) is not None:
+                about += f" {results.column(name[1]).capitalize()}: {caption('uneven')}."
         basis = results.basis(task, cells, metric)
         return Sketch(f"languages-{task}", f"{task}: {spoken(metric)}", about, panels, basis)
 
