@@ -313,6 +313,51 @@ def test_what_is_private_of_others_is_found(code, monkeypatch):
     assert len(list(private_of_others(PACKAGE / "sweep" / "x.py"))) == 1
 
 
+def shortened(path):
+    """Yield the lines of a file of the report where something is shortened to a constant, or to
+    `most` of it: slices, and what takes the first ones of something.
+    """
+    takes = {"slice", "islice", "head", "nlargest", "nsmallest", "most_common", "takewhile"}
+    for node in nodes(path):
+        bounds = [node.slice] if isinstance(node, ast.Subscript) else []
+        if isinstance(node, ast.Call):
+            called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            bounds = [*node.args, *node.keywords] if called in takes else []
+        elif not any(isinstance(bound, ast.Slice) for bound in bounds):
+            continue
+        names = (inner for bound in bounds for inner in ast.walk(bound))
+        for name in (getattr(inner, "attr", getattr(inner, "id", "")) for inner in names):
+            if name.strip("_").isupper() or name == "most":
+                yield node.lineno
+
+
+def test_one_function_alone_shortens_what_the_report_shows():
+    """It returns what captions say of the rest (`Section.fitting`)."""
+    found = {
+        path.relative_to(PACKAGE).as_posix(): len(list(shortened(path)))
+        for path in FILES
+        if path.is_relative_to(PACKAGE / "report")
+    }
+    assert {name: count for name, count in found.items() if count} == {"report/sections/base.py": 1}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "x[:MOST]",
+        "x[: self.MOST_CURVES]",
+        "list(x)[:most]",
+        "islice(x, _FIRST)",
+        "table.slice(0, MOST)",
+        "x[: MOST - 1]",
+        "Counter(x).most_common(MOST)",
+    ],
+)
+def test_what_is_shortened_elsewhere_is_found(code, monkeypatch):
+    monkeypatch.setitem(globals(), "nodes", lambda path: list(ast.walk(ast.parse(code))))
+    assert list(shortened(PACKAGE / "report" / "x.py"))
+
+
 def long_functions(path):
     """Yield the names of a file's functions that have too many lines or arguments."""
     for node in nodes(path):

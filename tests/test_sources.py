@@ -188,7 +188,7 @@ def test_any_encoder_is_evaluated_from_a_source(sources: Opened) -> None:
 def test_a_matrix_knows_the_best_source_and_what_another_one_costs(sources: Opened) -> None:
     ledger = sources.storage.ledger
     board = Scoreboard.of(rows(sources.plan, ledger), sources.plan)
-    matrices = list(SourceMatrix.of(board, ledger, 6))
+    matrices = list(SourceMatrix.of(board, ledger))
     assert [found.cell.method for found in matrices] == ["none", "rotation", "centering"]
     for found in matrices:
         assert (found.best["en"], found.best["de"], found.chosen_by) == ("de", "en", "dev")

@@ -73,6 +73,7 @@ class Panel:
         links: Thin lines between points that belong together, as (x, y, x, y).
         ticks: The only ticks of the x axis.
         whole: Whether fractions are kept from its ticks.
+        said: What the caption says of what the panel leaves out, after a space.
     """
 
     title: str
@@ -86,6 +87,7 @@ class Panel:
     zero: bool = False
     ticks: Sequence[float] = ()
     whole: bool = False
+    said: str = ""
 
 
 @dataclass(frozen=True)
@@ -101,16 +103,13 @@ class Sketch:
     basis: str = ""
 
     def drawn(self, folder: Path, mark: str) -> Figure:
-        """Draw at most `MOST_PANELS` of its panels into a folder, under a mark."""
-        caption, name, shown = self.caption, identifier(self.name), self.panels[:MOST_PANELS]
-        if len(self.panels) > MOST_PANELS:
-            caption += f" The first {MOST_PANELS} of {len(self.panels)} panels."
-        svg = draw(shown, folder, name, "\n".join(filter(None, (self.basis, mark))))
-        wide = _size(shown)[1] > _HALF
-        return Figure(f"figure-{name}", self.title, name, svg, caption, wide)
+        """Draw its panels into a folder, under a mark."""
+        name = identifier(self.name)
+        svg = draw(self.panels, folder, name, "\n".join(filter(None, (self.basis, mark))))
+        wide = _size(self.panels)[1] > _HALF
+        return Figure(f"figure-{name}", self.title, name, svg, self.caption, wide)
 
 
-MOST_PANELS = 12  # of a figure
 INK, RULE = "#1a1b1c", "#d8d9da"
 """Colours that nothing else in a drawing has, so that a page can put its own in their place."""
 COLOURS = (

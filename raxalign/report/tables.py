@@ -5,6 +5,7 @@ papers.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -110,14 +111,14 @@ _MOST = 10  # lines of a table
 
 @dataclass(frozen=True)
 class ShownLines:
-    """The cells that a table shows, the baselines first, and how many points it leaves out. Of many
-    points of a method and encoder it has the one that dev chooses at the largest training set, and
-    the one that the answer is about.
+    """The cells that a table shows, the baselines first, and what its caption says of those that it
+    leaves out. Of many points of a method and encoder it has the one that dev chooses at the
+    largest training set, without dev values the first, and the one that the answer is about.
     """
 
     results: Scoreboard
     cells: Sequence[Cell]
-    left_out: int
+    one_per_method: str
 
     @classmethod
     def of(cls, results: Scoreboard, table: TableKey) -> ShownLines:
@@ -125,7 +126,7 @@ class ShownLines:
         names = results.names_of(table)
         there = [cell for cell in results.cells if any(name in cell.values for name in names)]
         bases = {id(cell) for cell in baseline_cells(there, results.plan)}
-        kept = there
+        kept, some = there, ""
         if len(there) > _MOST:
             ranks = {id(c): (c.sentences or 0, results.dev_of(c, *table[:2])) for c in there}
             best: dict[tuple[str, str], Cell] = {}
@@ -137,9 +138,16 @@ class ShownLines:
             answered = results.leader(tables[0])[0][:1] if tables else []
             chosen = {id(cell) for cell in (*best.values(), *answered)}
             kept = [cell for cell in there if id(cell) in chosen]
+            facts = {
+                "left_out": len(there) - len(kept),
+                "by_dev": any(r > -math.inf for key, (_, r) in ranks.items() if key not in bases),
+                "encoders": len({cell.encoder for cell in there}) > 1,
+                "answered": len(kept) > len(best),
+            }
+            some = f" {caption('one_per_method', **facts)}" if facts["left_out"] else ""
         sets = list(dict.fromkeys(cell.set for cell in there))
         kept = sorted(kept, key=lambda cell: (sets.index(cell.set), id(cell) not in bases))
-        return cls(results, kept, len(there) - len(kept))
+        return cls(results, kept, some)
 
     @property
     def labels(self) -> list[str]:
@@ -153,12 +161,6 @@ class ShownLines:
             facts += [f"{cell.sentences:,} pairs"] if sizes and cell.sentences is not None else []
             labels.append(", ".join(facts))
         return labels
-
-    @property
-    def one_per_method(self) -> str:
-        """What a caption says of the points that are left out."""
-        left_out = self.left_out
-        return f" {caption('one_per_method', left_out=left_out)}" if left_out else ""
 
     def untouched(self, task: str) -> str:
         """Return what a caption says of the methods that change nothing that a task reads."""
@@ -218,7 +220,7 @@ def _caption(results: Scoreboard, cells: Sequence[Cell], table: TableKey) -> str
     around = sum(found.interval is not None for found in shown)
     pairs = [(found.cell, found.baseline) for found in shown if found.baseline]
     uneven = _uneven_means(results, dict.fromkeys(name for _, name in own))
-    told = "".join(f" {results.column(lang).capitalize()}: {_UNEVEN}." for lang in uneven)
+    told = "".join(f" {results.column(lang).capitalize()}: {caption('uneven')}." for lang in uneven)
     about = caption(
         "short_table",
         unit=results.unit(task, metric),
@@ -298,7 +300,7 @@ def blocks(
         values = [cell.values[name] for cell in every for name in names if name in cell.values]
         lines, reasons = _lines(board, names, per_seed=per_seed)
         notes = [*([note] if note else []), *reasons]
-        notes += [f"{lang}: {_UNEVEN}" for lang in _uneven_means(board, names)]
+        notes += [f"{lang}: {caption('uneven')}" for lang in _uneven_means(board, names)]
         notes += [] if measured.declared else [UNDECLARED]
         notes += [note.strip()] if (note := unaligned(every)) else []
         heads = ("method", "sentences", *(["seed"] if per_seed else []))
@@ -306,9 +308,6 @@ def blocks(
         title += NumberFormat.heading(measured)
         found.append(TextBlock(title, tuple(langs), tuple(lines), "\n".join(notes), heads, runs))
     return found
-
-
-_UNEVEN = "not all lines have the same languages, so these means cannot be compared"
 
 
 def _uneven_means(board: Scoreboard, names: Iterable[Name]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -60,10 +60,12 @@ class SizeCurves:
         parts: dict[str, dict[int, dict[str, Runs]]] = {}
         predictions = Predictions(results.plan, ledger)
         for method, cells in cls._lines(results, table).items():
-            names = {size: cell.compared_mean(*table) for size, cell in cells.items()}
-            runs = {s: cls._runs(predictions, c, n) for s, c in cells.items() if (n := names[s])}
+            few = len(cells) < Curve.FEWEST  # then nothing need be read
+            names = {size: cell.compared_mean(*table) for size, cell in cells.items() if not few}
+            runs = {s: cls._runs(predictions, cells[s], n) for s, n in names.items() if n}
             there = {size: mean for size, (mean, _) in runs.items() if mean is not None}
             if len(there) < Curve.FEWEST:
+                refused[method] = f"fewer than {Curve.FEWEST} of its sizes have predictions yet"
                 continue
             if not all(own.testable for own in there.values()):
                 refused[method] = "a single training run does not show how runs differ"
@@ -106,13 +108,13 @@ class SizeCurves:
 
     @staticmethod
     def _lines(results: Scoreboard, table: TableKey) -> Mapping[str, dict[int, Cell]]:
-        """The cells of each configuration of the first encoder by size, of those with enough."""
+        """The cells of each configuration of the first encoder by size; none if none has enough."""
         lines: dict[str, dict[int, Cell]] = defaultdict(dict)
         there = results.measured_cells(*table[:2])
         for cell in there:
             if cell.sentences is not None and cell.encoder == there[0].encoder:
                 lines[results.named(cell)][cell.sentences] = cell
-        return {name: cells for name, cells in lines.items() if len(cells) >= Curve.FEWEST}
+        return lines if any(len(cells) >= Curve.FEWEST for cells in lines.values()) else {}
 
     def __repr__(self) -> str:
         """Say what there is: all cells with their runs would fill screens."""
@@ -204,12 +206,10 @@ class SizeCurves:
             if method != other and (found := self.curves.worth(method, size, other)) is not None:
                 yield method, size, found
 
-    def crossings(self, most: int | None = None) -> Iterator[Crossing]:
-        """Yield where curves of the first `most` methods, or of all, cross, without those that
-        never differ.
-        """
-        first = [method for method in list(self.sizes)[:most] if method in self.shown]
-        for pair in combinations(first, 2):
+    def crossings(self, among: Collection[str] | None = None) -> Iterator[Crossing]:
+        """Yield where curves of some methods, or of all, cross, without those that never differ."""
+        own = [method for method in self.shown if among is None or method in among]
+        for pair in combinations(own, 2):
             found = self.curves.crossing(*pair)
             if found is None or (found.low is None and found.high is None):
                 continue

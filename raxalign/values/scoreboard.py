@@ -414,25 +414,17 @@ class Scoreboard:
         return [c for c in self.cells if c.mean(task, metric, split) is not None]
 
     def representatives(self, task: str, metric: str) -> list[Cell]:
-        """Return one cell per method: of its largest training set the one that dev chooses; the
-        baseline first. All are of one encoder, that of the baseline.
+        """Return one cell per method: of its largest training set the one that dev chooses, without
+        dev values the first; the baseline first. All are of one encoder, that of the baseline.
         """
         base = self.baseline(task, metric)
         there = self.measured_cells(task, metric)
         there = [cell for cell in there if cell.encoder == (base or there[0]).encoder]
         chosen: dict[str, Cell] = {base.method: base} if base is not None else {}
-        ranks = {id(cell): self.dev_of(cell, task, metric) for cell in there}
-        for cell in sorted(there, key=lambda cell: (cell.sentences or 0, ranks[id(cell)])):
-            if base is None or cell.method != base.method:
-                chosen[cell.method] = cell
+        ranks = {id(cell): (cell.sentences or 0, self.dev_of(cell, task, metric)) for cell in there}
+        for cell in sorted(there, key=lambda cell: ranks[id(cell)], reverse=True):
+            chosen.setdefault(cell.method, cell)  # of equals the first
         return sorted(chosen.values(), key=lambda cell: (cell is not base, self.colour_of(cell)))
-
-    def best_on_dev(self, most: int, task: str, metric: str) -> list[Cell]:
-        """Return at most `most` of `representatives`: the first one, and the best on dev."""
-        cells = self.representatives(task, metric)
-        ranks = [self.dev_of(cell, task, metric) for cell in cells]
-        rest = sorted(range(1, len(cells)), key=lambda i: -ranks[i])[: most - 1]
-        return [cells[i] for i in sorted([0, *rest])] if cells else []
 
     def named(self, cell: Cell) -> str:
         """Return the method of a cell with the params that vary: ``finetune λ=0.1``."""

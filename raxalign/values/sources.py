@@ -29,8 +29,8 @@ class SourceMatrix:
     cell: Cell
 
     @classmethod
-    def of(cls, results: Scoreboard, ledger: Ledger | None, most: int) -> Iterator[SourceMatrix]:
-        """Yield one per task with several sources and method, at most `most` methods of each."""
+    def of(cls, results: Scoreboard, ledger: Ledger | None) -> Iterator[SourceMatrix]:
+        """Yield one per task with several sources and method."""
         families: dict[str, dict[str, str]] = {}
         for task in results.tasks:
             name, _, source = task.rpartition(".")
@@ -40,13 +40,13 @@ class SourceMatrix:
             first = tasks.get(results.plan.pivot, next(iter(tasks.values())))
             metric = results.main_metric(first)
             if len(tasks) > 1 and metric is not None:
-                for cell in results.best_on_dev(most, first, metric):
+                for cell in results.representatives(first, metric):
                     yield cls(results, ledger, name, tasks, cell)
 
     @cached_property
     def table(self) -> TableKey:
-        """The table of the first source."""
-        task = next(iter(self.tasks.values()))
+        """The table of the pivot as a source, or of the first one."""
+        task = self.tasks.get(self.results.plan.pivot) or next(iter(self.tasks.values()))
         return task, self.results.main_metric(task) or "", self.results.split(task)
 
     def at(self, source: str, target: str, split: str = "") -> Name:

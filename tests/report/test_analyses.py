@@ -142,9 +142,8 @@ def test_ranks_need_the_training_text(made: tuple[Opened, Ledger], tmp_path: Pat
         return {}
 
     ArtifactStore(ledger.root).make("bitext", key, build)
-    assert training_counts(opened.plan, Storage(ledger.root), "de") == tuple(
-        Counter(word for words in side for word in words) for side in (src, tgt)
-    )
+    counts = (Counter(word for words in side for word in words) for side in (src, tgt))
+    assert training_counts(opened.plan, Storage(ledger.root), "de") == (*counts, "")
     (found,) = share("word_retrieval", results_of(made), ledger=ledger, figures=tmp_path).parts
     assert found.tables[1].title == "Retrieval by difference of frequency ranks"
     entries = cells(found.tables[1])["finetune"]

@@ -123,6 +123,9 @@ def test_no_method_is_best_by_a_mean_that_others_have_over_other_languages():
     (table,) = languages._best(("xnli", "accuracy", "test"))
     assert [line.label for line in table.lines] == ["de", "es", "fr"]
     assert "on the test set itself, which is optimistic" in table.caption
+    assert (
+        "Means that are not over the same languages for all methods are left out" in table.caption
+    )
 
 
 def test_scores_by_size_have_a_panel_per_language_with_a_curve_per_method(tested, drawings):

@@ -65,16 +65,10 @@ def test_a_curve_over_one_option_keeps_all_others_as_they_are() -> None:
     plan = replace(PLAN, axes={"finetune": ("lambda", "direction")})
     (panel,) = section("curves", Scoreboard.of(found, plan)).axis_panels("finetune", "lambda")
     assert panel.title == "xnli, test set, 1 training run (one seed), direction=to-other"
+    assert (
+        panel.said == " Only 1 of 2 settings of the encoder and the other options: the best on dev."
+    )
     assert [list(curve.y) for curve in panel.series if curve.label == "test"] == [[30.0, 50.0]]
-
-
-def test_where_there_is_room_for_some_methods_these_are_the_first_and_the_best_on_dev() -> None:
-    found = [of_axis(f"m{i}", 0.1 * i, split) for i in range(5) for split in ("dev", "test")]
-    results = Scoreboard.of(found, PLAN)
-    best = results.best_on_dev(3, "xnli", "accuracy")
-    assert [cell.method for cell in best] == ["m0", "m3", "m4"]
-    assert "At most 3 of the 5 methods" in section("curves", results).of_methods(3)
-    assert section("curves", results).of_methods(5) == ""
 
 
 def test_dev_chooses_the_best_run_of_the_best_point_other_than_baselines(tmp_path: Path) -> None:
@@ -317,6 +311,7 @@ def test_a_sweep_is_drawn_over_weights_and_over_layers() -> None:
     assert panel is not None
     labels = [curve.label for curve in panel.series]
     assert (len(labels), labels[0], labels[-1]) == (8, "layer 1", "layer 12")
+    assert panel.said == " Only 8 of 12 layers: at about even distances."
 
 
 class _Kept:

@@ -5,10 +5,8 @@ original encoder's value by construction, and correlations with transfer.
 import pyarrow as pa
 import pytest
 
-from raxalign.report.sections.layers import _Profile
-from raxalign.values.predictions import Predictions
 from tests.ledgers import made_up
-from tests.report.material import results_of, share, with_tests
+from tests.report.material import results_of, section, share, with_tests
 
 LANGS = ("de", "es", "fr", "bg", "el")
 MEASURES = ("mexa", "cka", "anisotropy")
@@ -76,7 +74,7 @@ def test_what_cannot_change_is_marked_and_not_drawn(five, tables):
     assert shown["anisotropy", "rotation"] == ["=", "0.270", "0.280"]
     assert shown["CKA", "finetune"] == ["0.310", "0.320", "0.330"]
     found = results_of(five)
-    panels = _Profile(found, Predictions(found.plan, five[1]), "representation").panels()
+    panels = section("layers", found, ledger=five[1]).profile("representation").panels()
     drawn = {panel.title: {line.label: list(line.x) for line in panel.series} for panel in panels}
     every = [0, 1, 2]
     assert drawn["MEXA"] == {"none": every, "rotation": [1, 2], "finetune": every}

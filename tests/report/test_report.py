@@ -299,7 +299,7 @@ def test_dev_chooses_and_its_test_value_is_shown(tested: Scoreboard) -> None:
 
 def test_retrieval_against_transfer_says_its_n(results: Scoreboard) -> None:
     transfer = section("curves", results)
-    (panel,) = transfer.transfer_panels(8)
+    (panel,) = transfer.transfer_panels()
     assert [cloud.label for cloud in panel.series] == ["none", "rotation", "finetune"]
     assert all(len(cloud.x) == 3 for cloud in panel.series)
     (table,) = transfer.transfer_tables()

@@ -15,8 +15,9 @@ from raxalign.values.comparisons import Compared
 from raxalign.values.curves import SizeCurves
 from raxalign.values.scoreboard import Scoreboard
 from tests.grids import TINY, write_grid
-from tests.ledgers import made_up
+from tests.ledgers import fill, made_up
 from tests.ran import ran
+from tests.report.material import results_of, share
 from tests.report.test_answer import EMPTY, row
 
 TABLE = ("xnli", "accuracy", "test")
@@ -115,6 +116,22 @@ def test_curves_of_a_grid_are_those_of_its_first_encoder_and_say_so(tmp_path):
     assert found.encoder == first
     assert {cell.encoder for of in found.sizes.values() for cell in of.values()} == {first}
     assert str(found).startswith(f"<curves of xnli accuracy test on {first}: rotation [100, ")
+
+
+def test_a_method_of_which_a_size_is_missing_has_no_curve_and_the_table_says_why(tmp_path, undrawn):
+    def write(ledger, opened, trial, key):
+        if (trial.method, trial.sentences) != ("rotation", 800):
+            fill(ledger, opened, trial, key)
+
+    parts = {"languages": "{together: [de]}", "sentences": "[100, 200, 800]", "more": ""}
+    methods = ("none: {}", "rotation: {}", "centering: {}")
+    opened, ledger = made_up(tmp_path, write, tasks=("retrieval: {}",), methods=methods, **parts)
+    results = results_of((opened, ledger))
+    (table,) = share("worth", results, ledger=ledger, figures=tmp_path).parts[0].tables
+    lines = {line.label: [entry.state for entry in line.entries] for line in table.lines}
+    assert lines["rotation"] == ["empty", "empty"]
+    assert lines["centering"][0] == "value"
+    assert table.notes == ("No curve: fewer than 3 of its sizes have predictions yet.",)
 
 
 def test_where_a_curve_leaves_the_range_of_the_metric_nothing_is_extrapolated(tmp_path):

@@ -4,12 +4,14 @@ a share of the report out.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from raxalign.analysis.cells import MEANS, Cell, Name, Value
 from raxalign.grid.plan import Plan
@@ -26,7 +28,7 @@ from raxalign.values.numbers import NumberFormat
 from raxalign.values.results import read_records
 from raxalign.values.scoreboard import Scoreboard, TableKey
 
-_MOST_LANGUAGES = 5
+_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True)
@@ -61,12 +63,12 @@ class StoredPredictions:
             if keep:
                 self._kept[key] = table
             if table is not None and columns | {"lang", "split"} <= set(table.column_names):
-                table = of_layers(table)
+                table = of_layers(table).select(sorted(columns | {"lang", "split"}))
                 test = pc.equal(table["split"], "test")
                 for lang in langs:
                     tables[lang] = table.filter(pc.and_(pc.equal(table["lang"], lang), test))
-        shown = sorted(tables)[:_MOST_LANGUAGES]
-        return CellPredictions(cell, {lang: tables[lang] for lang in shown if len(tables[lang])})
+        there = {lang: tables[lang] for lang in sorted(tables) if len(tables[lang])}
+        return CellPredictions(cell, there)
 
     def of_all(self, cells: Sequence[Cell], task: str, columns: set[str]) -> list[CellPredictions]:
         """Read the predictions of those cells that have some; what is read is kept."""
@@ -146,10 +148,10 @@ class Section(ABC):
     """Sections are shown by ascending place, those from outside the package after its own."""
     MOST_METHODS: ClassVar = 6
     """Methods of an analysis."""
-    MOST_LANGUAGES: ClassVar = _MOST_LANGUAGES
-    """Language pairs of an analysis."""
     MOST_CURVES: ClassVar = 8
     """Curves or clouds of a panel."""
+    MOST_PANELS: ClassVar = 12
+    """Panels of a figure."""
 
     class Params(BaseParams):
         """The options of the section: none, as a grid file has no place for them."""
@@ -176,19 +178,116 @@ class Section(ABC):
 
     def drawn(self, sketches: Iterable[Sketch]) -> tuple[Figure, ...]:
         """Draw the sketches that have panels; pictures of a grid that lacks results say so."""
-        folder, mark = self.material.figures, self.results.lacking.short
-        return tuple(sketch.drawn(folder, mark) for sketch in sketches if sketch.panels)
+        folder, mark, made = self.material.figures, self.results.lacking.short, list[Figure]()
+        for sketch in sketches:
+            panels, some = self.fitting(sketch.panels, self.MOST_PANELS, "panels")
+            each = {f"panel {number}": panel.said for number, panel in enumerate(panels, 1)}
+            about = f"{sketch.caption}{self.joined(each)}{some}"
+            if panels:
+                made.append(replace(sketch, caption=about, panels=panels).drawn(folder, mark))
+        return tuple(made)
 
-    def shown_cells(self, kind: str) -> tuple[str, list[Cell]]:
-        """Return the grid's name of its first task of a kind, and the cells that its analyses show:
-        at most `MOST_METHODS`, one per method. It is an empty name and no cells where the grid has
-        no such task or no values of it.
+    @staticmethod
+    def fitting(
+        items: Iterable[_Item],
+        most: int,
+        what: str,
+        rank: Callable[[_Item], Any] | None = None,
+        which: str = "the first",
+    ) -> tuple[list[_Item], str]:
+        """Return the items that there is room for, in their order, and what the caption then says
+        of them, which is nothing where these are all. Figures and tables are shortened here alone.
+
+        Args:
+            items: All that could be shown.
+            most: How many there is room for.
+            what: What the items are, in the plural.
+            rank: Those of the largest ranks are kept, the first of equals; without it the first.
+            which: In words, which are kept.
         """
-        task = self.results.of_kind(kind)
-        metric = None if task is None else self.results.main_metric(task)
-        if task is None or metric is None:
-            return "", []
-        return task, self.results.best_on_dev(self.MOST_METHODS, task, metric)
+        every = list(items)
+        places = list(range(len(every)))
+        if rank is not None:
+            places.sort(key=lambda place: rank(every[place]), reverse=True)  # equals keep the order
+        kept = [every[place] for place in sorted(places[:most])]
+        said = f" Only {len(kept):,} of {len(every):,} {what}: {which}."
+        return kept, said if len(kept) < len(every) else ""
+
+    @staticmethod
+    def joined(said: Mapping[str, str]) -> str:
+        """Return what a caption says of the parts of a figure or table, by their names: once, where
+        all have one sentence.
+        """
+        parts: dict[str, list[str]] = {}
+        for name, text in said.items():
+            parts.setdefault(text, []).append(name)
+        if len(parts) < 2:
+            return "".join(parts)
+        return "".join(f" In {', '.join(names)}:{text}" for text, names in parts.items() if text)
+
+    def cells_of(self, task: str, metric: str | None, most: int) -> tuple[list[Cell], str]:
+        """Return at most `most` cells that have a mean over languages by a metric, one per method
+        and all of one encoder, and what the caption says of the methods, configurations and
+        encoders that are left out; none without a metric.
+        """
+        results = self.results
+        cells = results.representatives(task, metric) if metric is not None else []
+        if metric is None or not cells:
+            return [], ""
+        base = results.baseline(task, metric)
+        there = [c for c in results.measured_cells(task, metric) if c.encoder == cells[0].encoder]
+        ranks = {id(cell): results.dev_of(cell, task, metric) for cell in there}
+        by_dev = any(ranks[id(cell)] > -math.inf for cell in there if cell is not base)
+        which = "the original encoder and " if base is not None else ""
+        which += "the best on dev" if by_dev else "the first of the grid"
+        kept, some = self.fitting(
+            cells, most, "methods", lambda cell: (cell is base, ranks[id(cell)]), which
+        )
+        if left_out := len(there) - len(cells):
+            some += f" {caption('one_per_method', left_out=left_out, by_dev=by_dev)}"
+        return kept, some + self.of_encoder(cells)
+
+    def shown_cells(self, kind: str) -> tuple[str, list[Cell], str]:
+        """Return the grid's name of its first task of a kind, and what `cells_of` returns of its
+        main metric, for an analysis. It is an empty name and no cells where the grid has no such
+        task.
+        """
+        task = self.results.of_kind(kind) or ""
+        return task, *self.cells_of(task, self.results.main_metric(task), self.MOST_METHODS)
+
+    def fitting_curves(
+        self, curves: Mapping[str, Mapping[int, Cell]], table: TableKey
+    ) -> tuple[list[str], str]:
+        """Return the names of the curves over sizes that there is room for, and what the caption
+        says of the others. Of each method and encoder the best one comes first: on dev, at the
+        largest size at which most, or all, of them have dev values.
+        """
+        devs = {
+            name: {size: self.results.dev_of(cell, *table[:2]) for size, cell in points.items()}
+            for name, points in curves.items()
+        }
+        counts = Counter(n for dev in devs.values() for n, rank in dev.items() if rank > -math.inf)
+        at = max(counts, key=lambda size: (counts[size], size), default=0)
+        ranks = {name: dev.get(at, -math.inf) for name, dev in devs.items()}
+        best: dict[tuple[str, str], str] = {}
+        for name in sorted(curves, key=ranks.__getitem__, reverse=True):
+            for cell in curves[name].values():
+                best.setdefault((cell.method, cell.encoder), name)
+        firsts = {*best.values()}
+        which = f"the best on dev with {at:,} sentence pairs" if counts else "the first of the grid"
+        per = "method and encoder" if self.results.several_encoders else "method"
+        return self.fitting(
+            curves,
+            self.MOST_CURVES,
+            "configurations",
+            lambda name: (name in firsts, ranks[name]),
+            f"{which}, one per {per} before others",
+        )
+
+    def label(self, cell: Cell) -> str:
+        """Return the name of a cell in a legend, with its encoder where there are several."""
+        name = self.results.named(cell)
+        return f"{name} [{cell.encoder}]" if self.results.several_encoders else name
 
     def entry(self, cell: Cell, name: Name) -> Entry:
         """Return a value with its interval, its difference to the baseline and what the test says:
@@ -218,25 +317,14 @@ class Section(ABC):
         """Return what a caption says where some value is that of one training run."""
         return f" {caption('one_seed')}" if 1 in self.results.runs(table, cells) else ""
 
-    def of_methods(self, most: int) -> str:
-        """Return what a caption says where a figure or table has no room for all methods."""
-        count = len(self.results.kinds)
-        return f" {caption('some_methods', most=most, count=count)}" if count > most else ""
-
-    def of_encoder(self) -> str:
-        """Return what a caption says of the encoder of `representatives`, where others are."""
-        if not self.results.several_encoders:
-            return ""
-        shown = {
-            cell.encoder
-            for task, metric in self.results.transfer_tasks()
-            for cell in self.results.representatives(task, metric)
-        }
-        return f" Of the grid's encoders only {', '.join(sorted(shown))} is shown." if shown else ""
+    def of_encoder(self, cells: Sequence[Cell]) -> str:
+        """Return what a caption says of the one encoder of cells where the grid has others."""
+        several = cells and self.results.several_encoders
+        return f" Of the grid's encoders only {cells[0].encoder} is shown." if several else ""
 
 
 def difference_text(found: Compared, unit: NumberFormat) -> str:
-    """Return the difference to the baseline with its interval, if any, or what stands for it."""
+    """Return the difference to the baseline with its interval, if any, or a word in its place."""
     test = found.comparison
     if found.verdict == "=":
         return "="

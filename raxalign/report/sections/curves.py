@@ -40,15 +40,14 @@ class Curves(Section):
     other languages, with the Pareto front; and word retrieval against the task.
     """
 
-    VERSION = 1
+    VERSION = 2
     place = 30
 
     def share(self) -> Share | None:
         """Return the figures and the table; None where there is nothing to draw."""
         results = self.results
-        about = caption("by_size") + self.of_methods(self.MOST_CURVES)
         title = "Learning curves over the number of sentence pairs"
-        sketches = [Sketch("data-size", title, about, self.size_panels())]
+        sketches = [Sketch("data-size", title, caption("by_size"), self.size_panels())]
         for method, axis in self.numeric_axes():
             panels, title = self.axis_panels(method, axis), f"{method}: {self.results.symbol(axis)}"
             sketches.append(Sketch(f"curve-{method}-{axis}", title, caption("by_param"), panels))
@@ -66,17 +65,14 @@ class Curves(Section):
         """Yield a figure per task, with a panel per language: curves over sizes."""
         for table in self.results.leading_tables():
             task, metric, split = table
-            about = caption("by_language_and_size", split=split) + self.of_methods(self.MOST_CURVES)
-            basis = self.results.basis(task, self._some(task, metric), metric)
+            about = caption("by_language_and_size", split=split)
             title, langs = f"{task}: {spoken(metric)} by size", self.results.transferred(table)
-            panels = [panel for lang in langs for panel in self._size_panel(table, lang)]
+            panels, basis = self._size_panels(table, langs)
             if len(panels) > 1:  # one language has its curves among those of all tasks
                 yield Sketch(f"sizes-{task}", title, about, panels, basis)
 
     def _of_transfer(self) -> Iterator[Sketch]:
         """Yield what methods gain, what that costs in the pivot, and how retrieval goes with it."""
-        some = f"{self.of_encoder()}{self.of_methods(self.MOST_CURVES)}"
-        most = self.MOST_CURVES
         shown = (
             (
                 "gain-over-baseline",
@@ -84,10 +80,10 @@ class Curves(Section):
                 self.gain_panels(),
             ),
             ("pivot-transfer", "The pivot against transfer", list(self.pareto_panels())),
-            ("retrieval-transfer", "Retrieval against transfer", self.transfer_panels(most)),
+            ("retrieval-transfer", "Retrieval against transfer", self.transfer_panels()),
         )
         for name, title, panels in shown:
-            yield Sketch(name, title, caption(name) + some, panels)
+            yield Sketch(name, title, caption(name), panels)
 
     def _measures(self) -> list[tuple[str, str]]:
         """The (task, main metric) of the tasks that have one."""
@@ -95,7 +91,7 @@ class Curves(Section):
         return [(task, metric) for task in self.results.tasks if (metric := main(task))]
 
     def _curve(
-        self, points: Mapping[float, Cell], table: TableKey, lang: str = "", **look: Any
+        self, points: Mapping[Any, Cell], table: TableKey, lang: str = "", **look: Any
     ) -> Series:
         """The curve of the values of some cells in a language, or of their means over languages,
         each at its place.
@@ -109,64 +105,52 @@ class Curves(Section):
             ends.append(self.results.ends(cell, name, scale))
         return Series(x=xs, y=means, ends=ends, **look)
 
-    def _level(self, table: TableKey, lang: str = "") -> list[Series]:
-        """The baseline as a horizontal line; nothing where the grid has no value of it."""
-        base, scale = self.results.baseline(*table[:2]), self.results.unit(*table[:2]).scale
+    def _level(self, table: TableKey, lang: str = "", encoder: str = "") -> list[Series]:
+        """The first baseline, of an encoder where one is given, as a horizontal line; nothing where
+        the grid has no value of it.
+        """
+        bases = baseline_cells(self.results.cells, self.results.plan)
+        there = (c for c in bases if encoder in ("", c.encoder) and c.mean(*table))
+        base, scale = next(there, None), self.results.unit(*table[:2]).scale
         if base is None:
             return []
         value = base.values.get(_named(table, lang)) if lang else base.mean(*table)
         level = [] if value is None else [scale * value.mean]
-        return [Series(base.method, (), [y], look="level", colour=7) for y in level]
+        return [Series(self.label(base), (), [y], look="level", colour=7) for y in level]
 
     def size_panels(self) -> list[Panel]:
         """Return a panel per task: curves of methods that were run at several sizes."""
         tables = ((task, metric, self.results.split(task)) for task, metric in self._measures())
-        return [panel for table in tables for panel in self._size_panel(table)]
+        return [panel for table in tables for panel in self._size_panels(table)[0]]
 
-    def _size_panel(self, table: TableKey, lang: str = "") -> Iterator[Panel]:
-        """Yield the panel of a task, or of a language in it, where there are several sizes."""
-        if curves := self._size_curves(table, lang):
-            basis = self.results.basis(table[0], self._some(*table[:2]))
-            title = self.results.column(lang) if lang else basis
-            series, y = [*curves, *self._level(table, lang)], self.results.axis(*table[:2])
-            ticks = sorted({size for curve in curves for size in curve.x})
-            x = "sentence pairs per language"
-            yield Panel(title, x, y, series, log=True, ticks=ticks)
-
-    def _size_curves(self, table: TableKey, lang: str) -> list[Series]:
-        """At most `MOST_CURVES` curves of several sizes, those with the best values on dev."""
-        results, (task, metric, _) = self.results, table
-        lines: dict[str, dict[float, Cell]] = defaultdict(dict)
-        ranks: dict[str, float] = defaultdict(lambda: -math.inf)
-        for cell in self._some(task, metric):
+    def _size_panels(self, table: TableKey, langs: Sequence[str] = ()) -> tuple[list[Panel], str]:
+        """A panel of curves over several sizes for each language, without languages one of their
+        means, and what the panels stand on; none where nothing has several sizes.
+        """
+        results, lines = self.results, defaultdict[str, dict[int, Cell]](dict)
+        for cell in results.measured_cells(*table[:2]):
             if cell.sentences is not None:
-                name = self._label(cell)
-                lines[name][cell.sentences] = cell
-                ranks[name] = max(ranks[name], results.dev_of(cell, task, metric))
-        several = [name for name, points in lines.items() if len(points) > 1]
-        best = sorted(several, key=lambda name: -ranks[name])[: self.MOST_CURVES]
-        places = list(dict.fromkeys(map(self._label, results.cells)))
-        return [
-            self._curve(lines[name], table, lang, label=name, colour=places.index(name))
-            for name in lines
-            if name in best
-        ]
-
-    def _some(self, task: str, metric: str) -> Sequence[Cell]:
-        """All cells; of too many, of each method those of the point that dev chooses."""
-        cells = self.results.measured_cells(task, metric)
-        if len(set(map(self._label, cells))) <= self.MOST_CURVES:
-            return cells
-        best: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
-        for cell in cells:
-            rank = self.results.dev_of(cell, task, metric)
-            best[cell.method, cell.encoder][self._label(cell)] += rank
-        kept = {max(points, key=lambda name: points[name]) for points in best.values()}
-        return [cell for cell in cells if self._label(cell) in kept]
-
-    def _label(self, cell: Cell) -> str:
-        name = self.results.named(cell)
-        return f"{name} [{cell.encoder}]" if self.results.several_encoders else name
+                lines[self.label(cell)][cell.sentences] = cell
+        several = {name: points for name, points in lines.items() if len(points) > 1}
+        names, some = self.fitting_curves(several, table)
+        cells = [cell for name in names for cell in lines[name].values()]
+        every = [*cells, *filter(None, [results.baseline(*table[:2])])]
+        basis = results.basis(table[0], every)
+        means = [(cell, cell.compared_mean(*table)) for cell in every]
+        uneven = not langs and Cell.shared(means, results.plan.pivot) is not None
+        some += f" Means: {caption('uneven')}." if uneven else ""
+        places = list(dict.fromkeys(map(self.label, results.cells)))
+        x, y = "sentence pairs per language", results.axis(*table[:2])
+        ticks, panels = sorted({size for name in names for size in lines[name]}), []
+        for lang in langs or [""] if names else ():
+            series = [
+                self._curve(lines[name], table, lang, label=name, colour=places.index(name))
+                for name in names
+            ]
+            series += self._level(table, lang)
+            title = results.column(lang) if lang else basis
+            panels.append(Panel(title, x, y, series, log=True, ticks=ticks, said=some))
+        return panels, basis
 
     def numeric_axes(self) -> Iterator[tuple[str, str]]:
         """Yield the (method, param) of the grid that has several values, all of them numbers."""
@@ -189,7 +173,7 @@ class Curves(Section):
         cells = [cell for cell, _ in own.values() if (cell.sentences or 0) == largest]
         panels: list[Panel] = []
         for task, metric in self._measures() if cells else ():
-            line, others = self._one_line(cells, axis, (task, metric))
+            line, others, some = self._one_line(cells, axis, (task, metric))
             curves = []
             for split, look in (("test", "line"), ("dev", "dashed")):
                 table = (task, metric, split)
@@ -200,37 +184,37 @@ class Curves(Section):
                 xs = [float(x) for x in curves[0].x]
                 title = f"{self.results.basis(task, line)}{others}"
                 y = self.results.axis(task, metric)
-                series = [*curves, *self._level((task, metric, self.results.split(task)))]
+                shown = (task, metric, self.results.split(task))
+                series = [*curves, *self._level(shown, encoder=line[0].encoder)]
                 log, ticks = min(xs) > 0 and max(xs) / min(xs) >= 8, xs if len(xs) <= 7 else ()
-                panels.append(
-                    Panel(title, self.results.symbol(axis), y, series, log=log, ticks=ticks)
-                )
+                over = self.results.symbol(axis)
+                panels.append(Panel(title, over, y, series, log=log, ticks=ticks, said=some))
         return panels
 
     def _one_line(
         self, cells: Sequence[Cell], axis: str, measure: tuple[str, str]
-    ) -> tuple[list[Cell], str]:
+    ) -> tuple[list[Cell], str, str]:
         """Of cells that differ in more than an axis, those of one line along it that has several
-        points, the one with the best value on dev; and what else varies among the lines, as it is
-        in this one.
+        points, the one with the best value on dev; what else varies among the lines, as it is in
+        this one; and what the caption says of the others.
         """
         lines: dict[str, list[Cell]] = defaultdict(list)
         for cell in cells:
             rest = {name: value for name, value in cell.params.items() if name != axis}
             lines[json.dumps({"encoder": cell.encoder, **rest}, sort_keys=True)].append(cell)
 
-        def rank(line: str) -> tuple[bool, float]:
-            dev = max(self.results.dev_of(cell, *measure) for cell in lines[line])
-            return len(lines[line]) > 1, dev
-
-        best = max(lines, key=rank)
+        several = [line for line in lines if len(lines[line]) > 1] or list(lines)
+        devs = {k: max(self.results.dev_of(cell, *measure) for cell in lines[k]) for k in several}
+        which = "the best on dev" if max(devs.values()) > -math.inf else "the first of the grid"
+        what = "settings of the encoder and the other options"
+        (best,), some = self.fitting(several, 1, what, devs.__getitem__, which)
         every = [json.loads(line) for line in lines]
         varying = [
             f"{name}={value}"
             for name, value in json.loads(best).items()
             if any(other.get(name) != value for other in every)
         ]
-        return lines[best], "".join(f", {value}" for value in varying)
+        return lines[best], "".join(f", {value}" for value in varying), some
 
     def encoder_panels(self, task: str) -> list[Panel]:
         """Return a panel per size of the encoders' training text that has several encoders: the
@@ -285,10 +269,9 @@ class Curves(Section):
         """Return a panel per transfer task: the gain of each language, a cloud per method."""
         results, panels = self.results, []
         for task, metric in results.transfer_tasks():
-            base = results.baseline(task, metric)
-            cells = results.best_on_dev(self.MOST_CURVES, task, metric) if base is not None else []
-            clouds = []
-            for cell in cells:
+            base, clouds = results.baseline(task, metric), list[Series]()
+            cells, some = self.cells_of(task, metric, self.MOST_CURVES)
+            for cell in cells if base is not None else ():
                 assert base is not None
                 if cell is not base and (cloud := self._gains((task, metric), cell, base)):
                     clouds.append(cloud)
@@ -298,7 +281,8 @@ class Curves(Section):
                 n = _counted((len(cloud.x) for cloud in clouds), "languages")
                 x = f"baseline {results.axis(task, metric)}, {n}"
                 y = f"difference{', lower is better' if lower else ''}{points}"
-                panels.append(Panel(results.basis(task, cells), x, y, clouds, zero=True))
+                some += _unnamed(clouds)
+                panels.append(Panel(results.basis(task, cells), x, y, clouds, zero=True, said=some))
         return panels
 
     def _gains(self, measure: tuple[str, str], cell: Cell, base: Cell) -> Series | None:
@@ -323,7 +307,7 @@ class Curves(Section):
             home = results.plan.home_of(task)
             split, scale = results.split(task), results.unit(task, metric).scale
             axes: list[Name] = [(task, lang, metric, split) for lang in (home, "avg_zero_shot")]
-            points, cells = [], results.best_on_dev(self.MOST_CURVES, task, metric)
+            points, (cells, some) = [], self.cells_of(task, metric, self.MOST_CURVES)
             for cell in cells:
                 if all(name in cell.values for name in axes):
                     x, y = ([scale * cell.values[name].mean] for name in axes)
@@ -338,18 +322,19 @@ class Curves(Section):
                 y_label = f"mean over the others: {label}"
                 links = list(_front(points, sign))
                 title = results.basis(task, cells)
-                yield Panel(title, x_label, y_label, points, links=links)
+                yield Panel(title, x_label, y_label, points, links=links, said=some)
 
-    def transfer_panels(self, most: int) -> list[Panel]:
+    def transfer_panels(self) -> list[Panel]:
         """Return a panel per transfer task: the scores of methods against word retrieval."""
         results, panels = self.results, []
         for task, metric in results.transfer_tasks():
-            retrieval, clouds = self._clouds((task, metric), most)
+            cells, some = self.cells_of(task, metric, self.MOST_CURVES)
+            retrieval, clouds = self._clouds((task, metric), cells)
             if clouds:
                 n = _counted((len(cloud.x) for cloud in clouds), "languages")
                 x, y = f"{results.axis(*retrieval)}, {n}", results.axis(task, metric)
-                title = results.basis(task, results.best_on_dev(most, task, metric))
-                panels.append(Panel(title, x, y, clouds))
+                some += _unnamed(clouds)
+                panels.append(Panel(results.basis(task, cells), x, y, clouds, said=some))
         return panels
 
     def transfer_tables(self) -> Iterator[Table]:
@@ -357,29 +342,31 @@ class Curves(Section):
         the number of languages under it, where there is something to correlate.
         """
         found: dict[str, dict[str, Correlation]] = {}
-        columns = []
+        columns: dict[str, str] = {}
         for measure in self.results.transfer_tasks():
-            _, clouds = self._clouds(measure, len(self.results.kinds))
-            columns += [self.results.titled(measure[0])] if clouds else []
+            cells, some = self.cells_of(*measure, len(self.results.kinds))
+            _, clouds = self._clouds(measure, cells)
+            column = self.results.titled(measure[0])
+            columns |= {column: some} if clouds else {}
             for cloud in clouds:
-                found.setdefault(cloud.label, {})[columns[-1]] = Correlation.of(cloud.x, cloud.y)
+                found.setdefault(cloud.label, {})[column] = Correlation.of(cloud.x, cloud.y)
         lines = tuple(
             Line(method, tuple(_correlation(row.get(column)) for column in columns))
             for method, row in found.items()
         )
-        about = caption("correlations") + self.of_encoder()
+        about = caption("correlations") + self.joined(columns)
         title = "Correlation of retrieval and transfer"
         if columns:
             yield Table("retrieval-transfer", title, tuple(columns), lines, about)
 
-    def _clouds(self, measure: tuple[str, str], most: int) -> tuple[tuple[str, str], list[Series]]:
-        """The (task, metric) of retrieval, and the languages of at most `most` methods by it and by
-        a (task, metric). It is contextual accuracy over unseen pairs, or over all where these are
-        too few.
+    def _clouds(
+        self, measure: tuple[str, str], cells: Sequence[Cell]
+    ) -> tuple[tuple[str, str], list[Series]]:
+        """The (task, metric) of retrieval, and the languages of some cells by it and by a (task,
+        metric). It is contextual accuracy over unseen pairs, or over all where these are too few.
         """
         results, (task, metric) = self.results, measure
         retrieval, clouds = results.of_kind("retrieval") or "", list[Series]()
-        cells = results.best_on_dev(most, task, metric) if retrieval else []
         values = {n: v for c in cells for n, v in c.values.items() if n[::3] == (retrieval, "test")}
         for found in ("contextual_accuracy", "contextual_accuracy_all"):
             count = results.plan.count_of(retrieval, found)
@@ -407,6 +394,12 @@ class Curves(Section):
 
 def _named(table: TableKey, lang: str) -> Name:
     return table[0], lang, *table[1:]
+
+
+def _unnamed(clouds: Iterable[Series]) -> str:
+    """What a caption says of clouds of which the points have no names."""
+    left_out = any(len(cloud.x) > _NAMED for cloud in clouds)
+    return f" Points of more than {_NAMED} languages have no names." if left_out else ""
 
 
 def _number(cell: Cell, axis: str) -> float | None:

@@ -20,8 +20,8 @@ from raxalign.report.tables import ShownLines
 from raxalign.values.comparisons import ALL, Compared, comparisons
 from raxalign.values.scoreboard import TableKey
 
-_MOST_DOTS = 80  # of a panel
-_MOST_RANKED = 12  # methods whose pairs are all tested for the page
+_DOTS = 80  # of a panel, of which there are as many as it takes
+_RANKED = 12  # methods whose pairs are all tested for the page
 
 
 @final
@@ -32,13 +32,14 @@ class Languages(Section):
     language and number of sentence pairs.
     """
 
-    VERSION = 1
+    VERSION = 2
     place = 8
 
     def share(self) -> Share | None:
         """Return the figures; None where every value is over too few pairs."""
-        tables = self.results.leading_tables()
-        part = Part("languages", "Methods by language")
+        tables, count = self.results.leading_tables(), len(self.results.cells)
+        lead = caption("unranked", count=count, most=_RANKED) if count > _RANKED else ""
+        part = Part("languages", "Methods by language", lead)
         best = (one for table in self.results.compared_tables() for one in self._best(table))
         folded = (
             replace(one, folded=place > 0 or len(one.columns) < 2) for place, one in enumerate(best)
@@ -54,7 +55,7 @@ class Languages(Section):
         shown = ShownLines.of(results, table)
         cells, labels, scale = shown.cells, shown.labels, results.unit(task, metric).scale
         every = results.names_of(table)
-        each = math.ceil(len(every) / math.ceil(len(every) * len(cells) / _MOST_DOTS))
+        each = math.ceil(len(every) / math.ceil(len(every) * len(cells) / _DOTS))
         panels = []
         for start in range(0, len(every), each):  # about equally many languages per panel
             names = every[start : start + each]
@@ -68,6 +69,9 @@ class Languages(Section):
             panels.append(Panel("", "", results.axis(task, metric), dots, heads))
         about = caption("by_language", split=split) + shown.one_per_method
         about += shown.untouched(task)
+        for name in every:
+            if Cell.shared([(cell, name) for cell in cells], results.plan.pivot) is not None:
+                about += f" {results.column(name[1]).capitalize()}: {caption('uneven')}."
         basis = results.basis(task, cells, metric)
         return Sketch(f"languages-{task}", f"{task}: {spoken(metric)}", about, panels, basis)
 
@@ -95,6 +99,8 @@ class Languages(Section):
                 lines.append(Line(results.column(name[1]), tuple(entries), group=group))
         about = caption("best", measured=results.plan.measured(task, metric), chosen=chosen)
         about += self.of_one_seed(table, there)
+        if len(names) < len(results.names_of(table)):
+            about += " Means that are not over the same languages for all methods are left out."
         title = f"{task}: best method per language and size, {spoken(metric)}"
         columns = tuple(f"{size:,} pairs" for size in sizes) or ("best",)
         if len(there) > 2:
@@ -114,7 +120,7 @@ class Languages(Section):
     def _ranked(self, tables: Sequence[TableKey]) -> Iterator[Sketch]:
         """Yield the figures of tables that have three to twelve methods which are tested."""
         results = self.results
-        if Ranking.FEWEST <= len(results.cells) <= _MOST_RANKED:
+        if Ranking.FEWEST <= len(results.cells) <= _RANKED:
             pairs = comparisons(
                 results.cells, results.plan, self.material.ledger, baseline=ALL, tables=tables
             )

@@ -31,34 +31,41 @@ FEWEST = 5
 
 @final
 class Layers(Section):
-    """Measures of representations by layer: a figure and a table with all methods, and their
-    correlations with each transfer task over languages and methods.
+    """Measures of representations by layer: a figure and a table by method, and their correlations
+    with each transfer task over languages and methods.
     """
 
-    VERSION = 1
+    VERSION = 2
     place = 45
 
     def share(self) -> Share | None:
         """Return figures and tables; None where no task measures pairs of translations."""
         results, parts = self.results, []
         for task in (name for name, kind in results.tasks.items() if kind == _KIND):
-            profile = _Profile(results, Predictions(results.plan, self.material.ledger), task)
+            profile = self.profile(task)
             if set(profile.measures) - _OLD:
                 parts.append(self._part(profile))
         return Share(tuple(parts)) if parts else None
 
+    def profile(self, task: str) -> _Profile:
+        """Return the values of a task by measure and layer."""
+        results, metric = self.results, self.results.main_metric(task)
+        cells, some = self.cells_of(task, metric, self.MOST_METHODS)
+        predictions = Predictions(results.plan, self.material.ledger)
+        return _Profile(results, predictions, task, cells, some, self.of_encoder(cells))
+
     def _part(self, profile: _Profile) -> Part:
         task = profile.task
-        some = self.of_methods(self.MOST_METHODS)
         found = list(profile.correlations())
-        panels, about = profile.panels(), caption("layer_profile") + some
+        panels, about = profile.panels(), caption("layer_profile") + profile.some
         basis = self.results.basis(task, profile.cells)
         against, over = profile.correlated_panels(found), "Correlation with transfer by layer"
+        by_layer = caption("correlation_by_layer") + profile.on
         sketches = (
             Sketch(f"{task}-by-layer", "Measures by layer", about, panels, basis),
-            Sketch(f"{task}-transfer-by-layer", over, caption("correlation_by_layer"), against),
+            Sketch(f"{task}-transfer-by-layer", over, by_layer, against),
         )
-        tables = (profile.table(some), *profile.correlation_tables(found))
+        tables = (profile.table(), *profile.correlation_tables(found))
         figures = self.drawn(sketches)
         return Part("layers", "Layers", tables=tables, figures=figures)
 
@@ -76,11 +83,16 @@ class _Correlated:
 
 @dataclass(frozen=True)
 class _Profile:
-    """The values of one task by measure and layer."""
+    """The values of one task by measure and layer. `cells` are one per method, `some` is what
+    captions say of others, and `on` what they say of the encoder.
+    """
 
     results: Scoreboard
     predictions: Predictions
     task: str
+    cells: Sequence[Cell]
+    some: str
+    on: str
 
     @cached_property
     def measures(self) -> dict[str, list[int]]:
@@ -91,12 +103,11 @@ class _Profile:
                 found.setdefault(at[2], set()).add(int(at[1]))
         return {name: sorted(layers) for name, layers in found.items() if name != _OF_PIVOT}
 
-    @cached_property
-    def cells(self) -> list[Cell]:
-        """One cell per method."""
-        main = self.results.main_metric(self.task)
-        cells = self.results.representatives(self.task, main) if main is not None else []
-        return cells[: Section.MOST_METHODS]
+    @property
+    def of_encoder(self) -> list[Cell]:
+        """All cells of the encoder that `cells` are of."""
+        encoders = {cell.encoder for cell in self.cells}
+        return [cell for cell in self.results.cells if cell.encoder in encoders]
 
     def stays(self, cell: Cell, metric: str) -> bool:
         """Whether the value of a method is that of the original encoder by construction."""
@@ -145,7 +156,7 @@ class _Profile:
                 found[name] = (around.low, around.high)
         return found
 
-    def table(self, some: str) -> Table:
+    def table(self) -> Table:
         """Return a table with a line per measure and method, and a column per layer."""
         every = sorted({layer for layers in self.measures.values() for layer in layers})
         lines = []
@@ -158,7 +169,7 @@ class _Profile:
         title = f"{self.results.titled(self.task)}: measures by layer, test"
         columns = tuple(f"layer {layer}" for layer in every)
         basis = self.results.basis(self.task, self.cells)
-        about = f"{caption('layer_table')}{some} Of {basis}."
+        about = f"{caption('layer_table')}{self.some} Of {basis}."
         return Table(f"{self.task}-layers", title, columns, tuple(lines), about)
 
     def _entry(self, cell: Cell, metric: str, unit: NumberFormat) -> Entry:
@@ -195,9 +206,9 @@ class _Profile:
     ) -> Iterator[tuple[str, list[float], float]]:
         """Yield (language, the measure at each layer, the task's value) of the grid's points."""
         metrics = [f"layer{layer}_{measure}" for layer in layers]
-        split, encoder = self.results.split(task), self.cells[0].encoder if self.cells else ""
-        for cell in self.results.cells:
-            if cell.encoder != encoder or all(self.stays(cell, name) for name in metrics):
+        split = self.results.split(task)
+        for cell in self.of_encoder:
+            if all(self.stays(cell, name) for name in metrics):
                 continue
             for lang in self.results.single_languages(task, metric, cell):
                 pair = f"{lang}-{self.results.plan.pivot}"
@@ -223,6 +234,7 @@ class _Profile:
             title = f"{self.results.titled(self.task)}: correlation with transfer"
             columns = tuple(self.results.titled(task) for task in tasks)
             about, anchor = caption("layer_correlations", fewest=FEWEST), f"{self.task}-transfer"
+            about += self.on
             yield Table(anchor, title, columns, tuple(lines), about, corner="layers")
 
     def correlated_panels(self, found: Sequence[_Correlated]) -> list[Panel]:
@@ -242,7 +254,7 @@ class _Profile:
                         Series(spoken(measure), list(own), list(own.values()), colour=colour)
                     )
             if lines:
-                title = self.results.basis(task, self.results.cells)
+                title = self.results.basis(task, self.of_encoder)
                 panels.append(Panel(title, "layer", "Pearson's r", lines, zero=True, whole=True))
         return panels
 

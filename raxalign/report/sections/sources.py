@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import groupby, starmap
 from typing import final
 
 from raxalign.analysis.significance import ContrastTest
@@ -22,20 +23,25 @@ class Sources(Section):
     correlations of measures without labels with transfer.
     """
 
-    VERSION = 1
+    VERSION = 2
     place = 28
 
     def share(self) -> Share | None:
         """Return the tables; None where no task is trained on several languages."""
         part = Part("sources", "Which language to train on")
-        return self.one_part(part, tables=[*map(self._matrix, self.found), *self._predictors()])
+        return self.one_part(part, tables=[*starmap(self._matrix, self.found), *self._predictors()])
 
     @cached_property
-    def found(self) -> list[SourceMatrix]:
-        """The matrices, those of one task one after the other."""
-        return list(SourceMatrix.of(self.results, self.material.ledger, self.MOST_METHODS))
+    def found(self) -> list[tuple[SourceMatrix, str]]:
+        """The matrices, those of one task one after the other, and what captions say of others."""
+        found = []
+        every = SourceMatrix.of(self.results, self.material.ledger)
+        for table, own in groupby(every, key=lambda matrix: matrix.table):
+            cells, some = self.cells_of(table[0], table[1], self.MOST_METHODS)
+            found += [(one, some) for one in own if any(one.cell is cell for cell in cells)]
+        return found
 
-    def _matrix(self, found: SourceMatrix) -> Table:
+    def _matrix(self, found: SourceMatrix, some: str) -> Table:
         results, unit = self.results, self.results.unit(*found.table[:2])
         columns = (*map(results.column, [*found.targets, _MEAN]), "regret")
         lines = [self._line(found, source, unit) for source in found.tasks]
@@ -46,7 +52,7 @@ class Sources(Section):
         for source in {results.plan.pivot} & {*found.tasks} or found.tasks:
             each = [_regret(found.regret(source, [t]), unit) for t in found.targets]
             lines.append(Line(f"regret of always {source}", (*each, *empty)))
-        about = caption("sources", by=chosen) + self.of_methods(self.MOST_METHODS)
+        about = caption("sources", by=chosen) + some
         label = f"{found.name} by source, {results.named(found.cell)}"
         basis = results.basis(found.table[0], [found.cell])
         about = f"{basis.replace(found.table[0], found.name, 1)}. {about}"
@@ -67,8 +73,8 @@ class Sources(Section):
 
     def _predictors(self) -> Iterator[Table]:
         """A table per task: measures, and the methods whose values they are of."""
-        for name in dict.fromkeys(found.name for found in self.found):
-            own = [found for found in self.found if found.name == name]
+        for name, some in dict.fromkeys((found.name, some) for found, some in self.found):
+            own = [found for found, _ in self.found if found.name == name]
             lines = []
             for measure in own[0].measures():
                 label = f"{measure[0]}: {self.results.axis(*measure[:2])}"
@@ -78,7 +84,7 @@ class Sources(Section):
             columns = tuple(self.results.named(found.cell) for found in own)
             if lines:
                 title = f"{name}: what predicts transfer without labels"
-                about = caption("predictors") + self.of_encoder()
+                about = caption("predictors") + some
                 yield Table("", title, columns, tuple(lines), about, corner="measure")
 
 

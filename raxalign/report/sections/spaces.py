@@ -23,14 +23,13 @@ _WORDS = {
     "type": "The word pairs linked most often",
 }
 _COLUMNS = {"kind", "side", "word", "pair", "x", "y"}
-MOST_PANELS = 6
 
 
 @final
 class Spaces(Section):
     """The figures of representation spaces: measures by layer, and words as points."""
 
-    VERSION = 1
+    VERSION = 2
     place = 90
 
     def share(self) -> Share | None:
@@ -39,16 +38,16 @@ class Spaces(Section):
         return self.one_part(Part("analyses", "Analyses"), sketches)
 
     def _sketches(self) -> Iterator[Sketch]:
-        task, cells = self.shown_cells(_TASK)
+        task, cells, some = self.shown_cells(_TASK)
         for name, (title, label) in _MEASURES.items():
             panels = self._layer_panels(cells, (task, name), label)
-            about = caption(f"layers-{name}") + self.of_methods(self.MOST_METHODS)
+            about = caption(f"layers-{name}") + some
             basis = self.results.basis(task, cells)
             yield Sketch(f"layers-{name}", title, about, panels, basis)
         for kind, title in _WORDS.items():
             name = f"words-{kind}"
             basis = f"{task}, test set, one seed"
-            yield Sketch(name, title, caption(name), self.word_panels(kind), basis)
+            yield Sketch(name, title, caption(name) + some, self.word_panels(kind), basis)
 
     def _layer_panels(
         self, cells: Sequence[Cell], measure: tuple[str, str], label: str
@@ -64,7 +63,7 @@ class Spaces(Section):
                     if found is not None and (found[2], split) == (measure[1], "test"):
                         points.setdefault((lang, cell.method), {})[int(found[1])] = value
         panels, scale = [], self.results.unit(*measure).scale
-        for lang in self.results.plan.ordered(langs)[: self.MOST_LANGUAGES]:
+        for lang in self.results.plan.ordered(langs):
             curves = []
             for colour, cell in enumerate(cells):
                 own = dict(sorted(points.get((lang, cell.method), {}).items()))
@@ -81,11 +80,14 @@ class Spaces(Section):
         """Return words of the first language pair as points (`occurrence` or `type`), a panel per
         method; the original encoder comes first. Methods with the same points share a panel.
         """
-        task, cells = self.shown_cells(_TASK)
+        task, cells, _ = self.shown_cells(_TASK)
         panels: dict[str, Panel] = {}
         for entry in self.material.predictions.of_all(cells, task, _COLUMNS):
-            lang, table = next(iter(entry.tables.items()))
-            every = table.select(sorted(_COLUMNS)).to_pylist()
+            langs = self.results.plan.ordered(entry.tables)
+            (lang,), first = self.fitting(
+                langs, 1, "language pairs", which=f"{langs[0]}, the first"
+            )
+            every = entry.tables[lang].select(sorted(_COLUMNS)).to_pylist()
             rows = [row for row in every if row["kind"] == kind]
             src, tgt = ([row for row in rows if row["side"] == side] for side in ("src", "tgt"))
             codes = (lang.removesuffix(f"-{self.results.plan.pivot}"), self.results.plan.pivot)
@@ -102,8 +104,8 @@ class Spaces(Section):
                 if (other := others.get(row["pair"])) is not None
             ]
             if clouds:
-                made = Panel(entry.cell.method, "", "", clouds, links=links)
+                made = Panel(entry.cell.method, "", "", clouds, links=links, said=first)
                 same = panels.get(repr(clouds))
                 joined = f"{same.title}, {made.title}" if same is not None else made.title
                 panels[repr(clouds)] = replace(made, title=joined)
-        return list(panels.values())[:MOST_PANELS]
+        return list(panels.values())

@@ -27,7 +27,7 @@ from raxalign.store.storage import Storage
 from raxalign.values.numbers import NumberFormat
 from raxalign.values.scoreboard import Scoreboard
 
-MOST_SENTENCES = 200_000  # of the training text, from its beginning
+_MOST_SENTENCES = 200_000
 _TASK = "retrieval"
 _MEASURE = "retrieval_by_pos"  # as published tables call it
 _TAGGED = {"tgt", "id", "tgt_position", "direction", "identical"}
@@ -46,7 +46,7 @@ class WordRetrieval(Section):
     in frequency: from stored predictions, and from the training text in the storage.
     """
 
-    VERSION = 1
+    VERSION = 2
     place = 75
 
     def share(self) -> Share | None:
@@ -61,10 +61,12 @@ class WordRetrieval(Section):
         return {_MEASURE: self._measure}
 
     @cached_property
-    def _asked(self) -> tuple[str, list[CellPredictions]]:
-        """The grid's retrieval task, and the predictions that are shown."""
-        task, cells = self.shown_cells(_TASK)
-        return task, self.material.predictions.of_all(cells, task, _TAGGED)
+    def _asked(self) -> tuple[str, list[CellPredictions], str]:
+        """The grid's retrieval task, the predictions that are shown, and what captions say of the
+        others.
+        """
+        task, cells, some = self.shown_cells(_TASK)
+        return task, self.material.predictions.of_all(cells, task, _TAGGED), some
 
     @cached_property
     def _tagger(self) -> tuple[str, Tagger] | None:
@@ -72,14 +74,14 @@ class WordRetrieval(Section):
 
     def _by_tags(self, how: str, tags: Tagger) -> Iterator[Table]:
         """Yield the table without pairs of one form and, where there are such, with them."""
-        results, asked = self.results, self._asked[1]
+        results, (_, asked, some) = self.results, self._asked
         tables = [table for entry in asked for table in entry.tables.values()]
         same = any(any(table["identical"].to_pylist()) for table in tables)
         for identical in (False, True) if same else (False,):
-            found = [(entry.cell, _tagged(entry, tags, identical=identical)) for entry in asked]
+            found = [(entry, _tagged(entry, tags, identical=identical)) for entry in asked]
             more = ", with identically spelt pairs" if identical else ""
             facts = {"identical": identical, "languages": _languages(asked), "how": how}
-            about = caption("by_part_of_speech", **facts) + self.of_methods(self.MOST_METHODS)
+            about = caption("by_part_of_speech", **facts) + some
             yield _table(results, f"Retrieval by part of speech{more}", found, about)
 
     def _measure(self, cell: Cell) -> Fill | None:
@@ -106,21 +108,22 @@ class WordRetrieval(Section):
     def _by_ranks(self) -> tuple[Table, Sketch]:
         """The table and the figure, which are empty where no training text is stored."""
         results, storage = self.results, self.material.storage
-        task, cells = self.shown_cells(_TASK)
+        task, cells, some = self.shown_cells(_TASK)
         asked = self.material.predictions.of_all(cells, task, _RANKED)
-        ranks = {}
+        ranks, said = {}, {}
         for lang in dict.fromkeys(lang for entry in asked for lang in entry.tables):
             code = lang.removesuffix(f"-{results.plan.pivot}")
             if storage is not None and (counts := training_counts(results.plan, storage, code)):
-                ranks[lang] = (ranks_of(counts[0]), ranks_of(counts[1]))
+                ranks[lang], said[lang] = (ranks_of(counts[0]), ranks_of(counts[1])), counts[2]
         found, curves = [], []
         for place, entry in enumerate(asked):
-            known = [lang for lang in entry.tables if lang in ranks]
-            bins = [by_rank_difference(entry.tables[lang], *ranks[lang]) for lang in known]
+            known = {lang: table for lang, table in entry.tables.items() if lang in ranks}
+            bins = [by_rank_difference(table, *ranks[lang]) for lang, table in known.items()]
             if bins:
-                found.append((entry.cell, _mean(bins)))
+                found.append((CellPredictions(entry.cell, known), _mean(bins)))
                 curves += _curves(entry.cell.method, place, found[-1][1])
-        about = caption("by_frequency_rank", languages=_languages(asked))
+        ranked = _languages([entry for entry, _ in found])
+        about = caption("by_frequency_rank", languages=ranked) + self.joined(said) + some
         label = results.axis(task, "contextual_accuracy") if curves else ""
         panel = Panel("", "difference of ranks, from", label, curves, log=True)
         panels, basis = [panel] if curves else [], f"{task}, test set, one seed"
@@ -148,18 +151,25 @@ def _languages(asked: Sequence[CellPredictions]) -> str:
 
 
 def _table(
-    results: Scoreboard, title: str, found: Sequence[tuple[Cell, Sequence[Bin]]], about: str
+    results: Scoreboard,
+    title: str,
+    found: Sequence[tuple[CellPredictions, Sequence[Bin]]],
+    about: str,
 ) -> Table:
-    """A table with a line per cell: the accuracy of each bin in percent, its queries below."""
-    lines = []
-    for cell, bins in found:
+    """A table with a line per cell: the accuracy of each bin in percent, its queries below; a cell
+    that lacks languages of others names its own.
+    """
+    lines, every = [], _languages([entry for entry, _ in found])
+    for entry, bins in found:
         shown = (
             Entry.EMPTY
             if b.accuracy is None
             else Entry(NumberFormat(100, 1, "%").show(b.accuracy), below=f"{b.queries:,}")
             for b in bins
         )
-        lines.append(Line(results.named(cell), tuple(shown)))
+        own = _languages([entry])
+        sub = "" if own.count(",") == every.count(",") else f"mean over {own}"
+        lines.append(Line(results.named(entry.cell), tuple(shown), sub))
     columns = tuple(part.name for part in found[0][1]) if found else ()
     return Table("", title, columns, tuple(lines), about)
 
@@ -183,10 +193,10 @@ def _curves(method: str, place: int, bins: Sequence[Bin]) -> list[Series]:
 
 def training_counts(
     plan: Plan, storage: Storage, lang: str
-) -> tuple[dict[str, int], dict[str, int]] | None:
+) -> tuple[dict[str, int], dict[str, int], str] | None:
     """Return how often each word form stands in the largest training bitext of a language that the
-    storage has (at most `MOST_SENTENCES` of it), on the language's side and on the pivot's; None
-    where there is none.
+    storage has, on the language's side and on the pivot's, and what captions say where that is
+    counted in a part of it; None where there is none.
     """
     store = storage.artifacts
     found = [
@@ -198,13 +208,15 @@ def training_counts(
     ]
     if not found:
         return None
-    table = read_table(store.open("bitext", max(found)[1]) / "data").slice(0, MOST_SENTENCES)
-    found_counts = []
+    table = read_table(store.open("bitext", max(found)[1]) / "data")
+    what = "sentence pairs of the training text"
+    read, said = Section.fitting(range(len(table)), _MOST_SENTENCES, what)
+    table, found_counts = table.slice(0, len(read)), []
     for side in ("src", "tgt"):
         part = pc.value_counts(pc.list_flatten(table[side].combine_chunks()))
         words, numbers = (part.field(name).to_pylist() for name in ("values", "counts"))
         found_counts.append(dict(zip(words, numbers, strict=True)))
-    return found_counts[0], found_counts[1]
+    return found_counts[0], found_counts[1], said
 
 
 def pivot_tags(plan: Plan, predictions: StoredPredictions) -> tuple[str, Tagger] | None:
@@ -298,7 +310,11 @@ def by_rank_difference(
     """
     chosen = ~_flags(table, "identical") & _flags(table, "unseen")
     sides = (("src", src_ranks), ("tgt", tgt_ranks))
-    a, b = (np.array([r.get(w, np.nan) for w in table[side].to_pylist()]) for side, r in sides)
+    forms = ((table[side].combine_chunks().dictionary_encode(), ranks) for side, ranks in sides)
+    a, b = (
+        np.array([ranks.get(form, np.nan) for form in own.dictionary.to_pylist()])[own.indices]
+        for own, ranks in forms
+    )
     gaps = np.nan_to_num(np.abs(a - b), nan=-1.0)
     places = np.searchsorted(np.asarray(RANK_EDGES), gaps, side="right") - 1
     answers = _answers(table, "correct")

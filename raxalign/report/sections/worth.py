@@ -22,17 +22,16 @@ class Worth(Section):
     data would bring and of how many pairs of each method the others are worth.
     """
 
-    VERSION = 1
+    VERSION = 2
     place = 32
 
     def share(self) -> Share | None:
         """Return the figure and the tables; None where nothing has enough sizes."""
-        crossed = [list(one.crossings(self.MOST_CURVES)) for one in self.fitted]
+        crossed = [list(one.crossings(self._shown(one)[0])) for one in self.fitted]
         both = list(zip(self.fitted, crossed, strict=True))
         told = " ".join(told for one, own in both for told in self._crossings(one, own))
         left = any(one.ahead(method)[1] is None for one in self.fitted for method in one.shown)
         about = caption("fitted", crossed=bool(told), left=left)
-        about += self.of_methods(self.MOST_CURVES)
         title = "Fitted curves over the number of sentence pairs"
         sketch = Sketch("fitted-curves", title, about, [self._panel(*one) for one in both])
         part = Part("data", "What more data would bring", told)
@@ -47,6 +46,14 @@ class Worth(Section):
         tables = self.results.leading_tables()
         found = (SizeCurves.of(self.results, ledger, table) for table in tables)
         return [one for one in found if one is not None]
+
+    def _shown(self, found: SizeCurves, *others: str) -> tuple[list[str], str]:
+        """Those of the methods with points, and of others, that there is room for, and what the
+        caption says of the rest and of other encoders.
+        """
+        lines = {method: found.sizes.get(method, {}) for method in (*found.sizes, *others)}
+        methods, some = self.fitting_curves(lines, found.table)
+        return methods, some + self.of_encoder([c for m in methods for c in lines[m].values()])
 
     def _crossings(self, found: SizeCurves, crossed: Sequence[Crossing]) -> Iterator[str]:
         """Yield where the curves of two methods cross, and which is better on which side."""
@@ -65,8 +72,9 @@ class Worth(Section):
         """
         task, metric, _ = found.table
         scale, series = self.results.unit(task, metric).scale, list[Series]()
+        methods, some = self._shown(found)
         ticks: set[int] = set()
-        for colour, method in enumerate(list(found.sizes)[: self.MOST_CURVES]):
+        for colour, method in enumerate(methods):
             cells = found.sizes[method]
             names = {size: cell.compared_mean(*found.table) for size, cell in cells.items()}
             means = [scale * found.curves.curves[method].means[k] for k in range(len(cells))]
@@ -91,15 +99,14 @@ class Worth(Section):
             low, high = min(ticks) / SizeCurves.AHEAD, max(ticks)
             spans = [(one.at.low or low, one.at.high or high) for one in crossed]
             series.append(Series("crossing", xs, ys, x_ends=spans, look="crossing"))
-        basis = self.results.basis(task, [c for own in found.sizes.values() for c in own.values()])
+        basis = self.results.basis(task, [c for m in methods for c in found.sizes[m].values()])
         basis += f",{on}" if (on := found.on(self.results)) else ""
         y, x = self.results.axis(task, metric), "sentence pairs per language"
-        return Panel(basis, x, y, series, log=True, ticks=sorted(ticks))
+        return Panel(basis, x, y, series, log=True, ticks=sorted(ticks), said=some)
 
     def _table(self, found: SizeCurves) -> Table:
         """The table of a task: a line per method."""
-        notes, every = TableNotes(), dict.fromkeys([*found.sizes, *found.refused])
-        methods = list(every)[: self.MOST_CURVES]
+        notes, (methods, some) = TableNotes(), self._shown(found, *found.refused)
         others = [method for method in methods if method in found.shown]
         others = others if len(others) > 1 else []
         columns = (f"{method} with {max(found.sizes[method]):,}" for method in others)
@@ -108,7 +115,7 @@ class Worth(Section):
         ahead = f"{SizeCurves.AHEAD} times as many"
         lines = tuple(self._lines(found, methods, others, notes))
         at = (found.curves.at(method, max(found.sizes[method])) for method in found.shown)
-        about = caption("worth", wide=any(one is not None and one.wide for one in at))
+        about = caption("worth", wide=any(one is not None and one.wide for one in at)) + some
         return notes.on(Table("", title, ("largest", ahead, *columns), lines, about))
 
     def _lines(
