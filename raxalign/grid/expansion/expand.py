@@ -29,7 +29,7 @@ from raxalign.grid.plan import Meeting, Plan
 from raxalign.grid.specs import MethodSpec, Spec
 from raxalign.grid.stage import Stage
 from raxalign.grid.study import Asked, SearchMetric, Study, Suggestion
-from raxalign.grid.trial import Point, Searched, Trial, Untouched
+from raxalign.grid.trial import Point, Searched, Trial, Untouched, plain
 from raxalign.measured import Measured
 from raxalign.methods.base import Method
 from raxalign.options.axes import Axis
@@ -229,10 +229,29 @@ def expand(
         identity.refuse_missing()
     if not expansion.trials and not expansion.studies:
         raise GridError(grid.path, [expansion.counts.nothing_left(grid)])
+    if faults := list(_of_one_name(grid, expansion.trials.values())):
+        raise GridError(grid.path, faults)
     plan = expansion.plan()
     if faults := list(shared.corpus_faults(plan.stages.values())):
         raise GridError(grid.path, faults)
     return plan
+
+
+def _of_one_name(grid: Grid, trials: Iterable[Trial]) -> Iterator[Fault]:
+    """Yield a fault for the first two configurations of each method that results would show as one
+    (`Trial.cell`), as the mean of both.
+    """
+    found: dict[tuple[object, ...], Trial] = {}
+    for trial in trials:
+        other = found.setdefault((trial.cell, trial.languages, trial.seed), trial)
+        if other.aligned != trial.aligned and found.setdefault((trial.method,), trial) is trial:
+            line, key = grid.line_of("methods", trial.method), f"methods.{trial.method}"
+            shown = ", ".join(f"{name}={plain(value)}" for name, value in trial.params.items())
+            told = (
+                f"two configurations on {trial.encoder} have one name in results ({shown}):"
+                f" the trials {other.key[:12]} and {trial.key[:12]}"
+            )
+            yield Fault(line, key, told, "write a method for each, with a name of its own")
 
 
 _Groups = tuple[tuple[str, ...], ...]
@@ -252,6 +271,7 @@ class _Expansion:
     depths: Mapping[str, int | None]  # encoder -> its number of blocks
     heads: Mapping[str, bool]  # encoder -> whether it has a masked-LM head
     unpooled: Mapping[str, Callable[[str], Sequence[str]]]  # encoder -> see `TrialInputs`
+    paths: Mapping[str, Mapping[str, Mapping[str, str]]]  # method -> `BaseParams.names_of_paths`
     trials: dict[str, Trial] = field(default_factory=dict)
     counts: _Counts = field(default_factory=_Counts)
     studies: dict[str, Study] = field(default_factory=dict)
@@ -267,7 +287,9 @@ class _Expansion:
         unpooled = {
             spec.name: cache(partial(spec.plugin().unpooled, known=known)) for spec in grid.encoders
         }
-        return cls(grid, shared, tasks, Meeting(grid, tasks.by_name()), depths, heads, unpooled)
+        paths = {spec.name: BaseParams.names_of_paths(spec.points) for spec in grid.methods}
+        meeting = Meeting(grid, tasks.by_name())
+        return cls(grid, shared, tasks, meeting, depths, heads, unpooled, paths)
 
     def add(self, encoder: Spec, spec: MethodSpec, groups: _Groups) -> None:
         """Add the trials of a method, each for the languages of a group, unless they are there."""
@@ -326,6 +348,9 @@ class _Expansion:
         method: Method = catalog("methods")[spec.kind](params)
         family: str = catalog("encoders")[encoder.kind].family
         canonical, shown = method.canonical(), method.shown()
+        for option, paths in self.paths[name].items():
+            if path := getattr(params, option):
+                shown[option] = paths.get(path, path)
         untouched: Mapping[str, Untouched] | None = None
         for languages, sentences, seed in points:
             params_of = {**shown, **self.grid.set_of(languages)}
