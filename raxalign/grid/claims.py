@@ -20,6 +20,7 @@ from raxalign.store.key import digest
 from raxalign.store.sealed import recorded, unseal
 
 if TYPE_CHECKING:
+    from raxalign.grid.plan import Plan
     from raxalign.grid.trial import Trial
     from raxalign.store.storage import Storage
 
@@ -275,16 +276,25 @@ class Stop(BaseParams):
             found += [(number, look) for look in own]
         return found
 
-    def named(self, trials: Sequence[Trial], claims: Sequence[Claim], storage: Storage) -> str:
+    def named(self, plan: Plan, claims: Sequence[Claim], storage: Storage) -> str:
         """Return what the looks are recorded under (`Plan.looks`), which depends on the plan of
         looks, on the trials of the first one, and on what it reads: the results of these trials on
-        the tasks that claims name.
+        the tasks that claims name, by the metrics that they name.
         """
-        first = [trial for trial in trials if (trial.seed or 0) < self.looks[0]]
+        first = [trial for trial in plan.trials if (trial.seed or 0) < self.looks[0]]
         keys, told = sorted(trial.key for trial in first), self.told(claims)
         tasks = {claim.task for claim in claims}
-        read = [key for trial in first for task, key in trial.evaluations.items() if task in tasks]
+        metrics = {task: [c.metric or "" for c in claims if c.task == task] for task in tasks}
+        read = [
+            part
+            for trial in first
+            for task, key in trial.evaluations.items()
+            if task in tasks
+            for part in plan.computed_from(task, key, metrics[task])
+        ]
         named, earlier = digest([told, keys, sorted(read)]), digest([told, keys])
+        if any(plan.added(claim.task, claim.metric or "") for claim in claims):
+            return named
         # earlier versions named looks after the trials alone: grids that began so go on so
         paths = [PlannedLook.path(looks, 1, "") for looks in (named, earlier)]
         return earlier if storage.files.existing(paths) == {paths[1]} else named

@@ -123,6 +123,8 @@ def _study_of(
     assert searched is not None
     assert search is not None
     objective, pruner = _objective(grid, search.metric, corner.languages), search.pruner
+    judged = corner.evaluations.get(objective.task, "")
+    added = Plan("", "", 0, (), {}, {}, metrics=_added(grid))
     unwatched = "" if pruner == "none" else _why_not(grid, corner, stages, objective)
     # what decides the results of its trials; not the budget, so that a larger one continues it
     identity: dict[str, Any] = {
@@ -132,7 +134,7 @@ def _study_of(
         "seed": seed,
         "spaces": [asdict(space) for space in searched.spaces],
         "objectives": [asdict(objective)],
-        "evaluations": [corner.evaluations.get(objective.task, "")],
+        "evaluations": added.computed_from(objective.task, judged, [objective.metric]),
         "sampler": [search.sampler, search.seed],
         **({} if pruner == "none" or unwatched else {"pruner": pruner}),
     }
@@ -153,6 +155,10 @@ def _study_of(
         pruner=pruner,
         unwatched=unwatched,
     )
+
+
+def _added(grid: Grid) -> tuple[Added, ...]:
+    return tuple(Added.of(task.name, m) for task in grid.tasks for m in task.metrics)
 
 
 def _objective(grid: Grid, name: str, languages: tuple[str, ...]) -> SearchMetric:
@@ -451,7 +457,7 @@ class _Expansion:
             ),
             missing=tuple(map(str, identity.missing)),
             plugins=grid.plugins,
-            metrics=tuple(Added.of(task.name, m) for task in grid.tasks for m in task.metrics),
+            metrics=_added(grid),
             unknown_depths=tuple(label for label, depth in self.depths.items() if depth is None),
             studies=tuple(self.studies.values()),
             asked=tuple(self.asked),

@@ -190,6 +190,22 @@ def test_verdicts_are_of_the_plan_that_was_looked_at_and_of_no_other_one_with_it
     assert told(other.again()) != own
 
 
+def test_looks_at_an_added_metric_are_named_by_its_kind_and_options_too(first, tmp_path):
+    def looks(folder, metrics, claims=("finetune > none in xnli f",)):
+        task = f"xnli: {{setting: zero-shot, data: phrasebook, metrics: {metrics}}}"
+        parts = {"claims": claims, "tasks": (GRID["tasks"][0], task)}
+        opened = open_grid(written(tmp_path / folder, **parts), storage=first.root)
+        assert {t.key for t in opened.plan.trials} == {t.key for t in first.plan.trials}
+        return opened.plan.looks
+
+    one = looks("one", "{f: {kind: macro_f1}}")
+    assert looks("two", "{f: {kind: macro_f1, leave_out: neutral}}") != one
+    assert (
+        looks("three", "{f: {kind: macro_f1}, more: {kind: macro_f1, leave_out: neutral}}") == one
+    )
+    assert looks("four", "{f: {kind: macro_f1}}", (LARGE, EQUAL)) == first.plan.looks
+
+
 @pytest.mark.slow
 def test_mlflow_shows_of_each_grid_of_a_storage_its_own_verdicts(first, tmp_path, no_runs):
     shutil.copy(no_runs, first.root)
