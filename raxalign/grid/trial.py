@@ -151,6 +151,20 @@ class Trial:
             }
         )
 
+    @cached_property
+    def run(self) -> str:
+        """What is kept of its run is filed under: its key, and its evaluations, which are not in
+        the key.
+        """
+        return digest({"trial": self.key, "evaluations": sorted(set(self.evaluations.values()))})
+
+    @property
+    def parts(self) -> dict[str, str]:
+        """What its curves may be of, by key: the method's aligned encoder, and its evaluations with
+        the training runs of their tasks; with the names of these.
+        """
+        return {self.aligned: self.method, **{key: task for task, key in self.evaluations.items()}}
+
     @staticmethod
     def kept_readouts(found: Iterable[tuple[Trial, str]]) -> list[str]:
         """Return a remark per task and reason on the post-hoc maps that its training run makes

@@ -278,13 +278,14 @@ class _Details:
         """Return all of a trial, and of the stages behind it in short."""
         wanted, ledger = list(trial.evaluations.values()), self.storage.ledger
         records = read_records(self.plan.only(iter([trial])), ledger)
-        failure = ledger.failure(trial.key)
+        failure = ledger.failure(trial.run)
         done = sum(key in records for key in wanted)
         state = f"{done} of {counted(len(wanted), 'evaluation')} done"
         if done == len(wanted) or failure is not None:
             state = "done" if done == len(wanted) else "failed"
         curves: dict[str, list[tuple[int, float]]] = {}
-        for name, value, step, _ in Spool(self.storage, trial.key).read():
+        spool = Spool(self.storage, trial.key, trial.parts)
+        for name, value, step, _ in spool.read(whole=done == len(wanted)):
             if not name.startswith((Spool.SYSTEM, Spool.GPU_HOURS)):
                 curves.setdefault(name, []).append((step, value))
         return {

@@ -29,7 +29,7 @@ def stored(tmp_path_factory):
     opened, _ = made_up(folder, languages="{together: [de, fr]}", sentences="100")
     plan, root = opened.plan, opened.root
     StoredPlans(Storage(root)).write(plan)
-    spool = Spool(Storage(root), finetuned(plan).key)
+    spool = Spool(Storage(root), finetuned(plan).key, finetuned(plan).parts)
     for step in range(1, 5):
         spool.report({"finetune/loss": 8.0 / step}, step)
     spool.flush()
