@@ -398,10 +398,9 @@ class Plan:
         return [key for key in dict.fromkeys([trial.aligned, *read]) if key in self.stages]
 
     def part_of(self, trial: str, stage: str) -> str:
-        """Return of which of `Trial.parts` the curves of a stage are that a trial makes."""
-        own = self.by_key[trial]
-        readers = (key for key in own.evaluations.values() if stage in self.closure([key]))
-        return stage if stage == own.aligned else next(readers, own.aligned)
+        """Return of which of `Trial.parts` the curves of a stage are: the first that needs it."""
+        parts = [key for key in self.by_key[trial].parts if key in self.stages]
+        return next((key for key in parts if stage in self.closure([key])), stage)
 
     def start_of(self, key: str) -> Stage | None:
         """Return the stage of the encoder that a stage is, reads or starts from; None without."""

@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar
@@ -219,11 +220,11 @@ def _curves(
     is shown.
     """
     plan, begun, machine = job.read_plan(), time.monotonic(), _Machine(job)
-    spool = Spool(job.storage, key, plan.by_key[key].parts)
+    spool, part_of = Spool(job.storage, key, plan.by_key[key].parts), cache(plan.part_of)
 
     def report(stage: str, metrics: Mapping[str, float], step: int) -> None:
         kept = {n: v for n, v in metrics.items() if not n.endswith(TokenRate.NAME)}
-        spool.report(kept, step, plan.part_of(key, stage))
+        spool.report(kept, step, part_of(key, stage))
         if rank == 0:
             outbox.report(metrics, step)
             spool.report(machine.sample(), int(time.time()))

@@ -173,6 +173,8 @@ def test_one_kind_may_be_added_several_times_with_its_options(tmp_path):
         ("{macro_f1: {leave: neutral}}", "unknown key .did you mean leave_out"),
         ("{p: {kind: precision_at, k: 0}}", r"metrics\.p\.k: 0 is"),
         ("{accuracy: {kind: macro_f1}}", "accuracy is the name of the task's main metric"),
+        ("{dev_accuracy: {kind: macro_f1}}", "dev_accuracy is a value of accuracy in MLflow"),
+        ("{f: {kind: macro_f1}, f_low: {kind: macro_f1}}", "f_low is a value of f in MLflow"),
         ("[precision_at]", "precision_at reads rank, but the task's predictions have .*label"),
     ],
 )
