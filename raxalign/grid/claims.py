@@ -86,6 +86,13 @@ class Claim:
             relative=bool(parts["percent"]),
         )
 
+    def written(self, plan: Plan) -> str:
+        """Return the sentence, and a digest of its metric where the grid adds that, whose kind and
+        options the sentence does not say.
+        """
+        added = plan.computed_from(self.task, "", [self.metric or ""])[1:]
+        return " ".join([self.text, *(f"[{part[:12]}]" for part in added)])
+
 
 _FOLDER = "looks/planned"
 _Share = Annotated[float, Field(ge=0, le=1)]
@@ -179,11 +186,11 @@ class Stop(BaseParams):
         """The looks, and the level of each."""
         return PlannedLooks(tuple(self.looks))
 
-    def told(self, claims: Iterable[Claim]) -> str:
+    def told(self, claims: Iterable[Claim], plan: Plan) -> str:
         """Return what the lock calls this plan of looks at the sentences of claims."""
         looks, margin = ", ".join(map(str, self.looks)), self.difference
         within = "" if margin is None else f", difference {margin:g}"
-        sentences = digest(sorted(claim.text for claim in claims))[:12]
+        sentences = digest(sorted(claim.written(plan) for claim in claims))[:12]
         return f"stop: looks {looks}{within}; claims {sentences}"
 
     def reached(self, trials: Sequence[Trial], taken: _Taken) -> Iterator[Trial]:
@@ -282,19 +289,10 @@ class Stop(BaseParams):
         the tasks that claims name, by the metrics that they name.
         """
         first = [trial for trial in plan.trials if (trial.seed or 0) < self.looks[0]]
-        keys, told = sorted(trial.key for trial in first), self.told(claims)
+        keys, told = sorted(trial.key for trial in first), self.told(claims, plan)
         tasks = {claim.task for claim in claims}
-        metrics = {task: [c.metric or "" for c in claims if c.task == task] for task in tasks}
-        read = [
-            part
-            for trial in first
-            for task, key in trial.evaluations.items()
-            if task in tasks
-            for part in plan.computed_from(task, key, metrics[task])
-        ]
+        read = [key for trial in first for task, key in trial.evaluations.items() if task in tasks]
         named, earlier = digest([told, keys, sorted(read)]), digest([told, keys])
-        if any(plan.added(claim.task, claim.metric or "") for claim in claims):
-            return named
         # earlier versions named looks after the trials alone: grids that began so go on so
         paths = [PlannedLook.path(looks, 1, "") for looks in (named, earlier)]
         return earlier if storage.files.existing(paths) == {paths[1]} else named
