@@ -29,8 +29,8 @@ class _Points:
 
 class Spool:
     """Training curves of one trial, kept in the storage until they are copied to MLflow. Written
-    by workers, without mlflow. Each record names one part of the trial, whose training run it shows,
-    or all its parts: grids with other tasks may have a trial of the same key.
+    by workers, without mlflow. Each record names one part of the trial, whose training run it
+    shows, or all its parts: grids with other tasks may have a trial of the same key.
     """
 
     SYSTEM: ClassVar = "system/"
