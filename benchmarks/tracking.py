@@ -70,7 +70,7 @@ def fill(folder: Path, trials: int) -> Plan:
         facts = {"params": {}, "notes": {}, "device": "cpu", "versions": {"torch": "2"}}
         for key in trial.evaluations.values():
             ledger.write(key, {"scores": scores, **facts}, None)
-        spool = Spool(Storage(str(folder)), trial.key)
+        spool = Spool(Storage(str(folder)), trial.key, trial.parts)
         for step in range(1, POINTS + 1):
             spool.report({"finetune/loss": 1.0 / step}, step)
         spool.flush()
@@ -130,7 +130,7 @@ def _write(plan: Plan, target: Target) -> None:
     for trial in plan.trials:
         wanted, now = PlanRuns(plan).trial(trial), int(time.time() * 1000)
         run = client.create_run(experiment, run_name=wanted.name, tags=dict(wanted.tags))
-        points = Spool(target.storage, trial.key).read()
+        points = Spool(target.storage, trial.key, trial.parts).read()
         metrics = [Metric(f"m{i}", i, now, 0) for i in range(METRICS)]
         metrics += [Metric(name, value, moment, step) for name, value, step, moment in points]
         params = [Param(*pair) for pair in wanted.params.items()]

@@ -211,7 +211,7 @@ def test_status_counts_what_the_ledger_has(run: Callable[..., Done], grid: Path)
     assert run("status", grid).out.startswith(none)
     plan = open_grid(grid).plan
     write_result(plan, 0, 0.5)
-    Ledger(os.environ["RAXALIGN_STORAGE"]).fail(plan.trials[1].key, {"message": "no memory"})
+    Ledger(os.environ["RAXALIGN_STORAGE"]).fail(plan.trials[1].run, {"message": "no memory"})
     said = run("status", grid).out
     assert said.startswith("small: 1 of 3 trials done, 1 failed, 1 to run; 1 of 3 evaluations\n")
     assert "\nfailed: rotation center=False de 100 pairs (" in said
@@ -472,11 +472,11 @@ def test_failures_of_one_cause_are_told_once_with_their_trials(run, grid, monkey
     plan, ledger = open_grid(grid).plan, Ledger(os.environ["RAXALIGN_STORAGE"])
     for trial in plan.trials:
         cause = "no memory" if trial.method == "rotation" else "no text"
-        ledger.fail(trial.key, {"message": cause})
+        ledger.fail(trial.run, {"message": cause})
     failed = {
         trial.key: message["message"]
         for trial in plan.trials
-        for message in ledger.failures([trial.key]).values()
+        for message in ledger.failures([trial.run]).values()
     }
     monkeypatch.setattr(api, "run", lambda *_, **__: api.Finished(plan, 0, 0, failed))
     for told in (run("status", grid).out, run("grid", grid).err):

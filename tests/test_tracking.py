@@ -70,7 +70,7 @@ def recorder(plan, where) -> Recorder:
 @pytest.fixture
 def spool(tmp_path, plan) -> Spool:
     """The measurements of that trial."""
-    return Spool(Storage(str(tmp_path)), plan.trials[0].key)
+    return Spool(Storage(str(tmp_path)), plan.trials[0].key, plan.trials[0].parts)
 
 
 def fill(root: Path, plan) -> None:
@@ -82,7 +82,7 @@ def fill(root: Path, plan) -> None:
             record = {"key": key, "task": task, "kind": task, "scores": scores, "device": "cpu"}
             record |= {"params": {}, "notes": {}, "versions": {}}
             Ledger(str(root)).write(key, record, None)
-        spool = Spool(Storage(str(root)), trial.key)
+        spool = Spool(Storage(str(root)), trial.key, trial.parts)
         for step in range(1, 4):
             spool.report({"loss": 1.0 / step}, step)
         spool.flush()
@@ -171,7 +171,7 @@ def test_no_secret_of_the_grid_file_or_of_an_error_reaches_the_store(tmp_path, p
     secret = "run: {tracking_uri: 'http://ann:secret@host'}"
     where = Target(target(tmp_path).uri, Storage(str(tmp_path)), secret)
     failure = {"message": "http://ann:secret@host is down"}
-    Ledger(str(tmp_path)).fail(plan.trials[0].key, failure)
+    Ledger(str(tmp_path)).fail(plan.trials[0].run, failure)
     Recorder.sync(plan, where)
     assert trial_run(where.uri, plan.trials[0])["tags"]["raxalign.error"] == (
         "http://***@host is down"

@@ -20,6 +20,7 @@ from raxalign.store.key import digest
 from raxalign.store.sealed import recorded, unseal
 
 if TYPE_CHECKING:
+    from raxalign.grid.plan import Plan
     from raxalign.grid.trial import Trial
     from raxalign.store.storage import Storage
 
@@ -84,6 +85,13 @@ class Claim:
             over_languages=bool(parts["sample"]),
             relative=bool(parts["percent"]),
         )
+
+    def written(self, plan: Plan) -> str:
+        """Return the sentence, and a digest of its metric where the grid adds that, whose kind and
+        options the sentence does not say.
+        """
+        added = plan.computed_from(self.task, "", [self.metric or ""])[1:]
+        return " ".join([self.text, *(f"[{part[:12]}]" for part in added)])
 
 
 _FOLDER = "looks/planned"
@@ -178,11 +186,11 @@ class Stop(BaseParams):
         """The looks, and the level of each."""
         return PlannedLooks(tuple(self.looks))
 
-    def told(self, claims: Iterable[Claim]) -> str:
+    def told(self, claims: Iterable[Claim], plan: Plan) -> str:
         """Return what the lock calls this plan of looks at the sentences of claims."""
         looks, margin = ", ".join(map(str, self.looks)), self.difference
         within = "" if margin is None else f", difference {margin:g}"
-        sentences = digest(sorted(claim.text for claim in claims))[:12]
+        sentences = digest(sorted(claim.written(plan) for claim in claims))[:12]
         return f"stop: looks {looks}{within}; claims {sentences}"
 
     def reached(self, trials: Sequence[Trial], taken: _Taken) -> Iterator[Trial]:
@@ -275,13 +283,13 @@ class Stop(BaseParams):
             found += [(number, look) for look in own]
         return found
 
-    def named(self, trials: Sequence[Trial], claims: Sequence[Claim], storage: Storage) -> str:
+    def named(self, plan: Plan, claims: Sequence[Claim], storage: Storage) -> str:
         """Return what the looks are recorded under (`Plan.looks`), which depends on the plan of
         looks, on the trials of the first one, and on what it reads: the results of these trials on
-        the tasks that claims name.
+        the tasks that claims name, by the metrics that they name.
         """
-        first = [trial for trial in trials if (trial.seed or 0) < self.looks[0]]
-        keys, told = sorted(trial.key for trial in first), self.told(claims)
+        first = [trial for trial in plan.trials if (trial.seed or 0) < self.looks[0]]
+        keys, told = sorted(trial.key for trial in first), self.told(claims, plan)
         tasks = {claim.task for claim in claims}
         read = [key for trial in first for task, key in trial.evaluations.items() if task in tasks]
         named, earlier = digest([told, keys, sorted(read)]), digest([told, keys])

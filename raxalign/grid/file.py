@@ -191,15 +191,15 @@ def _entry(
 
 
 def _param_values(spec: MethodSpec) -> dict[str, list[Any]]:
-    """Return the values that each option takes in the points of a method. A path is shown as the
-    name of its file, as in plans.
+    """Return the values that each option takes in the points of a method. A path is shown as in
+    plans.
     """
     values: dict[str, list[Any]] = {}
+    named = BaseParams.names_of_paths(spec.points)
     for point in spec.points:
-        paths = type(point).path_fields()
         for name, info in type(point).model_fields.items():
             value = getattr(point, name)
-            shown = value.rsplit("/", 1)[-1] if name in paths and isinstance(value, str) else value
+            shown = named[name].get(value, value) if name in named else value
             shown = shown.identity() if isinstance(shown, BaseParams) else shown
             seen = values.setdefault(info.alias or name, [])
             if not any(_same(shown, other) for other in seen):
@@ -213,14 +213,16 @@ def _same(one: Any, other: Any) -> bool:
 
 def _choice(node: Node, name: str, choices: list[Any], faults: Faults) -> Any:
     """Return the grid's own value that a condition means: `9` for the text ``9``, a mapping for a
-    part of it. A value that the grid does not have is a fault.
+    part of it, a path for its last parts. A value that the grid does not have is a fault.
     """
-    value, texts = node.plain(), {node.text, node.text.rsplit("/", 1)[-1]}
+    value = node.plain()
     for choice in choices:
         within = isinstance(choice, dict) and isinstance(value, dict) and value
         if within and value.items() <= choice.items():
             return choice
-        if _same(choice, value) or (isinstance(choice, str) and choice in texts):
+        if _same(choice, value) or (
+            isinstance(choice, str) and f"/{node.text}".endswith(f"/{choice}")
+        ):
             return choice
     if choices:
         noun = with_article(name if name in _COMMON else f"value of {name}")

@@ -22,6 +22,11 @@ from raxalign.metrics.base import Metric
 from raxalign.sample import Sample, of_layers
 from raxalign.tasks.base import Score, Task, means
 
+_DERIVED = ("_difference", "_low", "_high")
+"""How the names of metrics in MLflow end that come with another one; those of dev begin with
+``dev_`` (`values.results.metric_name`).
+"""
+
 
 @dataclass(frozen=True)
 class Added:
@@ -108,12 +113,18 @@ class Added:
         """Yield what can be seen to be wrong with the metrics of a task before anything runs, as
         (name of the metric, message).
         """
+        named = {spec.name for spec in metrics}
         for spec in metrics:
             lacking = sorted(catalog("metrics")[spec.kind].reads - (task.predicts or set()))
+            bases = {spec.name.removeprefix("dev_"), *map(spec.name.removesuffix, _DERIVED)}
+            others = sorted(bases - {spec.name})
+            base = [n for n in others if n in named or Measured.find(task.metrics, n) is not None]
             if spec.name == task.main_metric:
                 yield spec.name, "is the name of the task's main metric; choose another name"
             elif Measured.find(task.metrics, spec.name) is not None:
                 yield spec.name, "is the name of a metric of the task's own; choose another name"
+            elif base:
+                yield spec.name, f"is a value of {base[0]} in MLflow; choose another name"
             elif task.predicts is not None and not task.predicts:
                 yield (
                     spec.name,

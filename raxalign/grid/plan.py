@@ -6,7 +6,7 @@ leaves untouched, since where it acts is not what the task reads.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -26,6 +26,7 @@ from raxalign.measured import Measured
 from raxalign.methods.base import Acts, Method
 from raxalign.options.axes import Axis
 from raxalign.printing import counted
+from raxalign.store.key import digest
 from raxalign.store.sealed import parse, recorded
 from raxalign.tasks.base import Reads, Task
 
@@ -285,6 +286,15 @@ class Plan:
             entry for entry in self.metrics if entry.task == task and metric in (None, entry.name)
         )
 
+    def computed_from(
+        self, task: str, evaluation: str, metrics: Container[str] | None = None
+    ) -> list[str]:
+        """Return what the values of a task are computed from: the key of an evaluation, and a
+        digest of each metric that the grid adds to the task (of those `metrics` alone).
+        """
+        added = (one for one in self.added(task) if metrics is None or one.name in metrics)
+        return [evaluation, *sorted(digest(asdict(one)) for one in added)]
+
     def cached(self, there: AbstractSet[str]) -> int:
         """Count the trials that have something to run and all of it in a ledger of these keys."""
         return sum(
@@ -386,6 +396,11 @@ class Plan:
         made = (self.stages.get(key) for key in trial.evaluations.values())
         read = (stage.inputs["aligned"] for stage in made if stage is not None)
         return [key for key in dict.fromkeys([trial.aligned, *read]) if key in self.stages]
+
+    def part_of(self, trial: str, stage: str) -> str:
+        """Return of which of `Trial.parts` the curves of a stage are: the first that needs it."""
+        parts = [key for key in self.by_key[trial].parts if key in self.stages]
+        return next((key for key in parts if stage in self.closure([key])), stage)
 
     def start_of(self, key: str) -> Stage | None:
         """Return the stage of the encoder that a stage is, reads or starts from; None without."""

@@ -18,14 +18,20 @@ from raxalign.store.sealed import FORM
 
 
 def plain(value: object) -> str:
-    """Write a param as a grid file has it, with numbers as short as they can be: ``0.1``,
-    ``false``, ``{blocks: 1-6, embeddings: false}``.
+    """Write a param as a grid file has it, with numbers as short as they can be and no two alike:
+    ``0.1``, ``false``, ``{blocks: 1-6, embeddings: false}``.
+
+    >>> plain(0.1), plain(1e-5), plain(2.0), plain(0.1234567)
+    ('0.1', '1e-05', '2', '0.1234567')
     """
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{name}: {plain(part)}' for name, part in value.items())}}}"
     if isinstance(value, bool):
         return str(value).lower()
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    short = f"{value:g}"
+    return short if float(short) == value else repr(value)
 
 
 @dataclass(frozen=True)
@@ -150,6 +156,20 @@ class Trial:
                 "method": self.method,
             }
         )
+
+    @cached_property
+    def run(self) -> str:
+        """What is kept of its run is filed under: its key, and its evaluations, which are not in
+        the key.
+        """
+        return digest({"trial": self.key, "evaluations": sorted(set(self.evaluations.values()))})
+
+    @property
+    def parts(self) -> dict[str, str]:
+        """What its curves may be of, by key: the method's aligned encoder, and its evaluations with
+        the training runs of their tasks; with the names of these.
+        """
+        return {self.aligned: self.method, **{key: task for task, key in self.evaluations.items()}}
 
     @staticmethod
     def kept_readouts(found: Iterable[tuple[Trial, str]]) -> list[str]:

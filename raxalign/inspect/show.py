@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from raxalign.analysis.cells import Cell
@@ -40,20 +40,29 @@ _LEGEND = (
 
 @dataclass(frozen=True)
 class KeyMatch:
-    """What a key is of, the kind of a stage, and a plan that has it (None: none has)."""
+    """What a key is of, the kind of a stage, and a plan that has it (None: none has). `elsewhere`
+    are the evaluations that other plans have of a trial and this one has not, by task and key.
+    """
 
     sort: Literal["trial", "stage", "evaluation"]
     key: str
     kind: str
     plan: Plan | None
+    elsewhere: tuple[str, ...] = ()
+
+    @property
+    def evaluations(self) -> Mapping[str, str]:
+        """Those that the plan has of a trial, by task."""
+        if self.plan is None or self.sort != "trial":
+            return {}
+        return self.plan.by_key[self.key].evaluations
 
     @property
     def fullness(self) -> tuple[int, int]:
         """How much its plan has of it: a grid may have been run again with more of it."""
         if self.plan is None:
             return -1, -1
-        tasks = len(self.plan.by_key[self.key].evaluations) if self.sort == "trial" else 0
-        return tasks, len(self.plan.trials)
+        return len(self.evaluations), len(self.plan.trials)
 
     @staticmethod
     def look_up(prefix: str, storage: Storage) -> KeyMatch:
@@ -61,12 +70,15 @@ class KeyMatch:
 
         Raises `RaxalignError` where there is none, and where there are several, which it lists.
         """
-        found: dict[str, KeyMatch] = {}
+        found, every = dict[str, KeyMatch](), dict[str, str]()
         for match in _matches(storage):
             if match.key.startswith(prefix.lower()):
                 found[match.key] = max(found.get(match.key, match), match, key=lambda m: m.fullness)
+                every |= {key: f"{task} {key[:_KEY]}" for task, key in match.evaluations.items()}
         if len(found) == 1:
-            return next(iter(found.values()))
+            (match,) = found.values()
+            others = every.keys() - {*match.evaluations.values()}
+            return replace(match, elsewhere=tuple(sorted(every[key] for key in others)))
         if not found:
             raise RaxalignError(
                 f"show {prefix}: no trial, stage or evaluation in {storage} has a key that begins"
@@ -94,7 +106,8 @@ class KeyMatch:
         if self.plan is not None:
             found = _Details(storage, self.plan, examples)
             if self.sort == "trial":
-                return found.trial(self.plan.by_key[self.key])
+                others = {"elsewhere": list(self.elsewhere)} if self.elsewhere else {}
+                return found.trial(self.plan.by_key[self.key]) | others
             return (
                 found.evaluation(self.key) if self.sort == "evaluation" else found.stage(self.key)
             )
@@ -278,13 +291,14 @@ class _Details:
         """Return all of a trial, and of the stages behind it in short."""
         wanted, ledger = list(trial.evaluations.values()), self.storage.ledger
         records = read_records(self.plan.only(iter([trial])), ledger)
-        failure = ledger.failure(trial.key)
+        failure = ledger.failure(trial.run)
         done = sum(key in records for key in wanted)
         state = f"{done} of {counted(len(wanted), 'evaluation')} done"
         if done == len(wanted) or failure is not None:
             state = "done" if done == len(wanted) else "failed"
         curves: dict[str, list[tuple[int, float]]] = {}
-        for name, value, step, _ in Spool(self.storage, trial.key).read():
+        spool = Spool(self.storage, trial.key, trial.parts)
+        for name, value, step, _ in spool.read(whole=done == len(wanted)):
             if not name.startswith((Spool.SYSTEM, Spool.GPU_HOURS)):
                 curves.setdefault(name, []).append((step, value))
         return {

@@ -61,8 +61,8 @@ class Status:
         wanted = {key for trial in plan.trials for key in trial.evaluations.values()}
         asked = [trial for trial in plan.trials if trial.evaluations]
         left = [trial for trial in asked if not there.issuperset(trial.evaluations.values())]
-        failures = ledger.failures([trial.key for trial in left]) if left else {}
-        failed = {trial.key: failures.get(trial.key) for trial in left}
+        failures = ledger.failures([trial.run for trial in left]) if left else {}
+        failed = {trial.key: failures.get(trial.run) for trial in left}
         told = {key: str(failure["message"]) for key, failure in failed.items() if failure}
         dropped = {key for _, key in storage.tombstones.keys() if key in plan.stages}  # noqa: SIM118
         if dropped:

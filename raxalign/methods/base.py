@@ -136,13 +136,10 @@ class Method(PlugIn):
         return set()
 
     def shown(self) -> dict[str, Any]:
-        """Return the params as tables show them: the canonical ones, and the names of files."""
-        shown = dict(self.canonical())
-        for name in sorted(type(self.params).path_fields() & self.params.model_fields_set):
-            value = getattr(self.params, name)
-            if value is not None:
-                shown[name] = value.rsplit("/", 1)[-1]
-        return shown
+        """Return the params as tables show them: the canonical ones. The plan adds the names of
+        files (`BaseParams.names_of_paths`).
+        """
+        return dict(self.canonical())
 
     def has_chance(self) -> bool:
         """Return whether the seed can change the result."""

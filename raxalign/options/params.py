@@ -7,7 +7,7 @@ import inspect
 import json
 import textwrap
 from abc import ABC
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -111,6 +111,19 @@ class BaseParams(BaseModel):
         """Return the names of the fields that hold paths (`DataPath`, `DataPrefix`, optional)."""
         return _path_fields(cls)
 
+    @staticmethod
+    def names_of_paths(points: Iterable[BaseParams]) -> dict[str, dict[str, str]]:
+        """Return field -> path -> what results call it, for the paths that are given in the points
+        of one method: the name of the file, below as many folders as tell it from the field's
+        others.
+        """
+        found: dict[str, dict[str, list[str]]] = {}
+        for point in points:
+            for name in sorted(point.path_fields() & point.model_fields_set):
+                if isinstance(path := getattr(point, name), str):
+                    found.setdefault(name, {})[path] = path.split("/")
+        return {name: {path: _apart(path, of) for path in of} for name, of in found.items()}
+
     @classmethod
     def later(cls) -> dict[str, Any]:
         """The defaults of the `LATER` options, by their YAML names, paths left out."""
@@ -155,6 +168,13 @@ def _texts_under_fields(model: type) -> Mapping[str, str]:
         if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr):
             found[ast.unparse(field.target)] = " ".join(ast.literal_eval(below.value).split())
     return found
+
+
+def _apart(path: str, paths: Mapping[str, list[str]]) -> str:
+    """The shortest end of a path, in whole parts, that none of the other paths has."""
+    own, others = paths[path], [parts for other, parts in paths.items() if other != path]
+    ends = (n for n in range(1, len(own)) if all(own[-n:] != parts[-n:] for parts in others))
+    return "/".join(own[-next(ends, len(own)) :])
 
 
 @cache

@@ -55,6 +55,7 @@ class Workshop:
         watched: The training that may end early (None: none does).
         patience: Returns how long the silent holder of a stage's lock is waited for (`Locks.hold`).
         tell: Receives a line for the user on what is waited for.
+        curves: Receives points of curves in place of `Runtime.report`, each with its stage's key.
     """
 
     MAKERS: ClassVar[dict[str, Callable[[Workshop, Stage, Path], Mapping[str, Any]]]] = {}
@@ -67,6 +68,7 @@ class Workshop:
     watched: Watched | None = None
     patience: Callable[[Holder], float] | None = None
     tell: Callable[[str], None] = to_stderr
+    curves: Callable[[str, Mapping[str, float], int], None] | None = None
     _aligned: dict[str, AlignedEncoder] = field(default_factory=dict)
     _held: dict[str, Held] = field(default_factory=dict)
     _checkpoints: dict[str, Checkpoints] = field(default_factory=dict)
@@ -190,6 +192,7 @@ class Workshop:
             check_compiler(self.runtime.device)
         runtime = replace(
             self.runtime,
+            report=partial(self.curves, stage.key) if self.curves else self.runtime.report,
             seed=int(str(stage.params.get("seed", 0))),
             checkpoints=kept.folder,
             saved=saved,
@@ -303,9 +306,8 @@ class Workshop:
 
     @contextmanager
     def _turn_to_make(self, stage: Stage) -> Iterator[Held | None]:
-        """Wait until this process alone may make a stage. The checkpoints of a training belong to
-        one process: they are fetched first, and removed when the artifact is there. Yields the
-        lock, where this process needs one.
+        """Wait until this process alone may make a stage; yield the lock, where it needs one. The
+        checkpoints belong to one process: they are fetched first, and removed in the end.
         """
         kind, key = stage.kind, stage.key
         if self.runtime.rank != 0:
@@ -394,9 +396,7 @@ class Workshop:
         return trained / Stage.TASK
 
     def evaluate(self, key: str, task: str, encoder: str) -> None:
-        """Make one entry of the ledger, and before it the stages that it depends on, for a task and
-        an encoder by the names that the grid gives them.
-        """
+        """Make an entry of the ledger and what it reads; task and encoder have the grid's names."""
         stage = self.plan.stages[key]
         trained = self._ensure_inputs(stage)
         start = time.monotonic()

@@ -258,19 +258,19 @@ class Ledger:
             found[name.partition("/")[0]] += size
         return found
 
-    def fail(self, trial: str, record: Mapping[str, Any]) -> None:
-        """Keep why a trial failed, in place of an earlier reason."""
-        self._storage.write(_failure(trial), seal(record))
+    def fail(self, run: str, record: Mapping[str, Any]) -> None:
+        """Keep why the run of a trial (`Trial.run`) failed, in place of an earlier reason."""
+        self._storage.write(_failure(run), seal(record))
 
-    def failure(self, trial: str) -> dict[str, Any] | None:
-        """Why a trial failed when it was last run; None where nothing (readable) is known."""
-        return self.failures([trial]).get(trial)
+    def failure(self, run: str) -> dict[str, Any] | None:
+        """Why a run failed the last time; None where nothing (readable) is known."""
+        return self.failures([run]).get(run)
 
-    def failures(self, trials: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """Return why trials failed when they were last run, for those of which something (readable)
-        is known; on an object store by one listing.
+    def failures(self, runs: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """Return why runs failed the last time, for those of which something (readable) is known;
+        on an object store by one listing.
         """
-        paths = {_failure(trial): trial for trial in trials}
+        paths = {_failure(run): run for run in runs}
         there = {f"failures/{name}" for name in self._storage.names("failures")}
         found = {}
         for path, data in self._storage.read_many(sorted(there & paths.keys())).items():
@@ -279,9 +279,9 @@ class Ledger:
                 found[paths[path]] = record.model_dump(exclude_unset=True)
         return found
 
-    def clear_failure(self, trial: str) -> None:
+    def clear_failure(self, run: str) -> None:
         """Forget a failure."""
-        self._storage.delete(_failure(trial))
+        self._storage.delete(_failure(run))
 
     def _read(self, key: str) -> tuple[_Evaluation, bytes]:
         try:
@@ -309,8 +309,8 @@ def _path(key: str) -> str:
     return f"ledger/{checked(key, 'an evaluation')}"
 
 
-def _failure(trial: str) -> str:
-    return f"failures/{checked(trial, 'a trial')}.json"
+def _failure(run: str) -> str:
+    return f"failures/{checked(run, 'a run')}.json"
 
 
 def _refuse_infinite(record: Mapping[str, Any]) -> None:

@@ -96,13 +96,19 @@ class Job:
         """
         return _read_plan(self.plan)
 
-    def keep_failure(self, key: str, message: str, trace: str, *, bug: bool = False) -> None:
-        """Keep why a trial failed, and whether that was an error which no code expected; where the
-        storage can no longer be written, only the driver reports it.
+    def run_of(self, trial: str) -> str:
+        """Return what is kept of a trial's run is filed under. Raises as `read_plan` for a plan
+        that was changed; plug-ins are not loaded.
+        """
+        return _stored_plan(self.plan).by_key[trial].run
+
+    def keep_failure(self, run: str, message: str, trace: str, *, bug: bool = False) -> None:
+        """Keep why the run of a trial (`Trial.run`) failed, and whether that was an error which no
+        code expected; where the storage can no longer be written, only the driver reports it.
         """
         with suppress(StorageError):
             why = {"message": masked(message), "trace": masked(trace)}
-            self.storage.ledger.fail(key, {**why, **({"bug": True} if bug else {})})
+            self.storage.ledger.fail(run, {**why, **({"bug": True} if bug else {})})
 
     @staticmethod
     def sees(place: str) -> bool:
@@ -162,8 +168,13 @@ class Job:
 
 
 @cache
+def _stored_plan(place: str) -> Plan:
+    return StoredPlans.at(place)
+
+
+@cache
 def _read_plan(place: str) -> Plan:
-    plan = StoredPlans.at(place)
+    plan = _stored_plan(place)
     for file in plan.plugins:
         file.load()
     return plan

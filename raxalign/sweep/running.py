@@ -127,6 +127,11 @@ class Sweep:
         """Return the plan of a job that has not ended."""
         return self._plans[key][0]
 
+    def run_of(self, key: str) -> str:
+        """Return what is kept of the run of a job is filed under; nothing for that of a stage."""
+        what = self._all[key]
+        return what.run if isinstance(what, Trial) else ""
+
     @property
     def over(self) -> bool:
         """Whether nothing is left to start, now or later."""
@@ -176,8 +181,8 @@ class Sweep:
             self._order.finish(key)
         self._report(key, error, result.get("seconds"), result.get("pruned", ""))
         for entry in lost:
-            if entry.is_trial:
-                self._job.keep_failure(entry.key, error or "", result.get("trace", ""))
+            if run := self.run_of(entry.key):
+                self._job.keep_failure(run, error or "", result.get("trace", ""))
             self._report(entry.key, error)
         if error is not None and not self._stopped:
             self._look_at_storage(error)
@@ -204,8 +209,8 @@ class Sweep:
     def given_up(self, key: str, message: str, cause: object) -> None:
         """Keep and report that a job was lost too often."""
         trace = str(cause or "")
-        if isinstance(self._all[key], Trial):
-            self._job.keep_failure(key, message, trace)
+        if run := self.run_of(key):
+            self._job.keep_failure(run, message, trace)
         self.ended({"trial": key}, {"error": message, "trace": trace})
 
     def all_lost(self, cause: Exception, *, memory: bool) -> None:
@@ -219,12 +224,8 @@ class Sweep:
         if shared:
             self._most = len(keys) - 1
             jobs, most = f"{len(keys)} jobs at once", "one" if len(keys) == 2 else f"{self._most}"
-            self._hear(
-                Said(
-                    f"memory ran out with {jobs}; from now on {most} at a time"
-                    " (run.concurrency says so beforehand)"
-                )
-            )
+            told = f"memory ran out with {jobs}; from now on {most} at a time"
+            self._hear(Said(f"{told} (run.concurrency says so beforehand)"))
         for key in keys:
             if not shared and (message := self.lost(key, cause)):
                 self.given_up(key, message, cause)
@@ -559,11 +560,11 @@ class _Watch(tune.Callback):  # type: ignore[misc]
         if result.get(Job.TRAINED_ONLY):
             self._sweep.trained(trial.config)
             return
-        key, error = trial.config.get("trial"), result.get("error")
+        run, error = self._sweep.run_of(_key_of(trial.config)), result.get("error")
         # a worker without the storage cannot keep why it failed
         with suppress(StorageError):
-            if error and key is not None and self._ledger.failure(key) is None:
-                self._job.keep_failure(key, error, "")
+            if run and error and self._ledger.failure(run) is None:
+                self._job.keep_failure(run, error, "")
         self._sweep.ended(trial.config, result)
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002

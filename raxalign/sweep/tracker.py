@@ -248,8 +248,9 @@ class TrackedGrid:
     def _marker(self, plan: Plan) -> Path:
         """Return the file whose presence means that all results of a plan are in the store."""
         trials = sorted(trial.key for trial in plan.trials)
-        evaluations = sorted(k for t in plan.trials for k in t.evaluations.values())
-        name = digest([self.target.uri, plan.name, trials, evaluations])
+        asked = [entry for trial in plan.trials for entry in trial.evaluations.items()]
+        read = sorted(part for entry in asked for part in plan.computed_from(*entry))
+        name = digest([self.target.uri, plan.name, trials, read])
         return self.target.storage.local / "tracked" / name[:32]
 
     def pruned_trials(self) -> list[SeenTrial]:

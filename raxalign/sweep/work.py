@@ -12,12 +12,19 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar
 
 from raxalign.catalog import PluginFault
-from raxalign.errors import LeaseLost, RaxalignError, ResourceError, TransientError
+from raxalign.errors import (
+    LeaseLost,
+    RaxalignError,
+    ResourceError,
+    StorageError,
+    TransientError,
+)
 from raxalign.grid.plan import Plan
 from raxalign.search.watch import Watched
 from raxalign.stages import Workshop
@@ -166,7 +173,6 @@ def _run_inline(config: dict[str, Any], job: Job, patience: Patience) -> dict[st
     key = config["trial"]
     error = _given_up(config, job)
     if error is None:
-        job.storage.ledger.clear_failure(key)
         error = attempt(job, key, patience)
     return {"trial": key, "error": error or "", **_where_pruned(job, key), "done": True}
 
@@ -185,8 +191,11 @@ def attempt(
     if rank == 0:
         outbox.begin()
     try:
+        if world_size == 1:
+            job.storage.ledger.clear_failure(job.run_of(key))
         with _curves(job, key, rank, outbox) as (spool, report):
-            workshop = job.open_workshop(report=report, rank=rank, world_size=world_size)
+            workshop = job.open_workshop(rank=rank, world_size=world_size)
+            workshop.curves = report
             workshop.runtime = replace(workshop.runtime, saved=spool.flush)
             with _told(workshop, outbox, patience):
                 (workshop.train_trial if world_size > 1 else workshop.run_trial)(key)
@@ -205,14 +214,17 @@ def attempt(
 @contextmanager
 def _curves(
     job: Job, key: str, rank: int, outbox: Outbox
-) -> Iterator[tuple[Spool, Callable[[Mapping[str, float], int], None]]]:
+) -> Iterator[tuple[Spool, Callable[[str, Mapping[str, float], int], None]]]:
     """Keep the curves of a trial, what its first worker uses, and in the end the hours for which
-    this worker held GPUs. Yields what receives metrics too; only a training run's speed is shown.
+    this worker held GPUs. Yields what receives metrics of a stage too; only a training run's speed
+    is shown.
     """
-    spool, begun, machine = Spool(job.storage, key), time.monotonic(), _Machine(job)
+    plan, begun, machine = job.read_plan(), time.monotonic(), _Machine(job)
+    spool, part_of = Spool(job.storage, key, plan.by_key[key].parts), cache(plan.part_of)
 
-    def report(metrics: Mapping[str, float], step: int) -> None:
-        spool.report({n: v for n, v in metrics.items() if not n.endswith(TokenRate.NAME)}, step)
+    def report(stage: str, metrics: Mapping[str, float], step: int) -> None:
+        kept = {n: v for n, v in metrics.items() if not n.endswith(TokenRate.NAME)}
+        spool.report(kept, step, part_of(key, stage))
         if rank == 0:
             outbox.report(metrics, step)
             spool.report(machine.sample(), int(time.time()))
@@ -263,11 +275,12 @@ def _kept(job: Job, key: str, error: Exception, world_size: int) -> str:
     lost = lost_peer(error)
     if lost is not None:
         raise lost from error
-    message = PluginFault.message_of(error)
-    # the first of a group to fail knows why
-    if world_size == 1 or job.storage.ledger.failure(key) is None:
-        bug = not isinstance(error, RaxalignError)
-        job.keep_failure(key, message, traceback.format_exc(), bug=bug)
+    message, trace = PluginFault.message_of(error), traceback.format_exc()
+    with suppress(StorageError):  # without the plan, which the driver has
+        run = job.run_of(key)
+        # the first of a group to fail knows why
+        if world_size == 1 or job.storage.ledger.failure(run) is None:
+            job.keep_failure(run, message, trace, bug=not isinstance(error, RaxalignError))
     return message
 
 
@@ -281,7 +294,8 @@ def _given_up(config: dict[str, Any], job: Job) -> str | None:
     """Return why the driver has given up a trial, and keep it; None where it has not."""
     reason: str | None = config.get(Losses.GIVEN_UP)
     if reason is not None:
-        job.keep_failure(config["trial"], reason, "")
+        with suppress(StorageError):  # likewise
+            job.keep_failure(job.run_of(config["trial"]), reason, "")
     return reason
 
 
@@ -302,23 +316,24 @@ def _run_groups(job: Job, key: str) -> str | None:
     returns the message of its failure.
     """
     ledger, plan, outbox = job.storage.ledger, job.read_plan(), job.outbox(key)
+    run = plan.by_key[key].run
     losses = Losses(job, plan, key, "group of workers")
     workshop = Workshop(plan, job.storage, Runtime())
     for number in count():
         if workshop.is_trained(key):
             break
-        ledger.clear_failure(key)
+        ledger.clear_failure(run)
         _clear_room(job, key)
         outbox.begin(waiting=True)
         loss = _fit_group(job, key, number)
         if loss is None:
             break
-        failure = ledger.failure(key)
+        failure = ledger.failure(run)
         if failure is not None and not (failure.get("bug") and loss.died):
             return str(failure["message"])
         if not (loss.overtaken or losses.another()):
             message = losses.end(loss.cause)
-            job.keep_failure(key, message, loss.trace)
+            job.keep_failure(run, message, loss.trace)
             return message
         outbox.hold_up(losses.retry(loss.cause))
     return None

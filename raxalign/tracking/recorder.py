@@ -489,11 +489,11 @@ class Recorder:
         """
         brought = failed = 0
         every = list(courses)
-        failures = self._ledger.failures(course.trial.key for course in every)
+        failures = self._ledger.failures(course.trial.run for course in every)
         behind: list[tuple[SeenTrial, Set[str], str]] = []
         for course in every:
             keys = set(course.trial.evaluations.values())
-            failure = {} if there >= keys else failures.get(course.trial.key, {})
+            failure = {} if there >= keys else failures.get(course.trial.run, {})
             error = str(failure.get("message", "")) if failure else ""
             brought, failed = brought + bool(there & keys), failed + bool(failure)
             if failure or course.pruned or (there & keys and not self._is_whole(course, keys)):
@@ -551,7 +551,7 @@ class Recorder:
         MLflow lists samples of the machine on a page of their own, by their names.
         """
         last: dict[str, int] = json.loads(run.tags.get(_CURVES, "{}"))
-        found = Spool(self._target.storage, trial.key).read()
+        found = Spool(self._target.storage, trial.key, trial.parts).read(whole=whole)
         new = [point for point in found if point[2] > last.get(point[0], -1)]
         shown = list[tuple[str, float, int, int]]()
         for name in dict.fromkeys(point[0] for point in new):

@@ -140,7 +140,7 @@ class JudgedClaim:
                 replace(t, p=next(adjusted), among=count) if t.p is not None else t for t in several
             ]
             own = tuple(_judged(claim, test, equivalence, relative=relative) for test in known)
-            written = lock.get(_name(claim), UNLOCKED).partition(";")[0]
+            written = _locked(claim, plan, lock).partition(";")[0]
             asked = [trial.evaluations[claim.task] for trial in _asked(claim, plan)]
             done = sum(key in there for key in asked)
             facts = (written, equivalence, relative, "", done, len(asked))
@@ -187,9 +187,10 @@ class JudgedClaim:
         time, the digest of the plan, and whether the grid has results already.
         """
         lock, grid = Lock.load(opened.grid.path), opened.grid
-        names = [_name(claim) for claim in grid.claims]
-        names += [] if grid.stop is None else [grid.stop.told(grid.claims)]
-        new = [name for name in names if lock.get(name) is None]
+        claims = [c for c in grid.claims if _locked(c, opened.plan, lock.entries) == UNLOCKED]
+        names = [] if grid.stop is None else [grid.stop.told(grid.claims, opened.plan)]
+        new = [_name(claim.written(opened.plan)) for claim in claims]
+        new += [name for name in names if lock.get(name) is None]
         if not new:
             return
         wanted = {key for trial in opened.plan.trials for key in trial.evaluations.values()}
@@ -291,7 +292,7 @@ class _Followed:
         for claim in self.opened.grid.claims:
             own = ended.get(claim.text, [])
             verdict = _over([test for _, test in own])
-            written = lock.get(_name(claim), UNLOCKED).partition(";")[0]
+            written = _locked(claim, self.opened.plan, lock).partition(";")[0]
             tests = tuple(test for _, test in own)
             told = self._told(verdict, max((look for look, _ in own), default=0))
             margin = self.stop.difference
@@ -374,8 +375,13 @@ def _over(tests: Sequence[ClaimTest]) -> Verdict:
     return next((one for one in order if one in verdicts), "not run")
 
 
-def _name(claim: Claim) -> str:
-    return f"claim: {claim.text}"
+def _name(sentence: str) -> str:
+    return f"claim: {sentence}"
+
+
+def _locked(claim: Claim, plan: Plan, lock: Mapping[str, str]) -> str:
+    """Return what the lock has of a claim; earlier versions wrote the sentence alone."""
+    return lock.get(_name(claim.written(plan)), lock.get(_name(claim.text), UNLOCKED))
 
 
 def _asked(claim: Claim, plan: Plan) -> list[Trial]:

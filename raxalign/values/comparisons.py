@@ -284,7 +284,7 @@ def comparisons(
             found += reader.of_all_pairs(cells)
         else:
             found += reader.compared(cells, _chosen(cells, plan, baseline))
-    return _adjusted(_looked(found, ledger), equivalence)
+    return _adjusted(_looked(found, plan, ledger), equivalence)
 
 
 def fallen(cells: Sequence[Cell], plan: Plan) -> list[Compared]:
@@ -466,9 +466,10 @@ def _evaluations(cell: Cell, name: Name) -> set[str]:
     return {key for by_seed in several for keys in by_seed.values() for key in keys}
 
 
-def _looked(found: list[Compared], ledger: Ledger | None) -> list[Compared]:
+def _looked(found: list[Compared], plan: Plan, ledger: Ledger | None) -> list[Compared]:
     """Add the earlier looks at each comparison of two cells in a table, and record this one. What
-    was looked at is named by the two cells, whichever is the baseline, and by the table.
+    was looked at is named by the two cells, whichever is the baseline, and by the table; a metric
+    that the grid adds, by its kind and its options too.
     """
     if ledger is None or ledger.looks is None:
         return found
@@ -480,7 +481,8 @@ def _looked(found: list[Compared], ledger: Ledger | None) -> list[Compared]:
         if pair in names or not entry.tested or test is None or base is None:
             continue
         sides = sorted([entry.cell.key, base.key])
-        names[pair] = name = digest([*sides, *pair[2:]])
+        added = plan.computed_from(entry.name[0], "", [entry.name[2]])[1:]
+        names[pair] = name = digest([*sides, *pair[2:], *added])
         keys = _evaluations(entry.cell, entry.name) | _evaluations(base, entry.name)
         tested[name] = (digest(sorted(keys)), max(test.runs, test.baseline_runs))
     earlier = ledger.looks.take(tested)

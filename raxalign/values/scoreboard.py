@@ -47,9 +47,9 @@ class Lacking:
         """Return what lacks a result, by the keys of the evaluations that are `there`."""
         asked = (t for t in plan.trials if t.searched is None or t.searched.confirmed)
         left = [trial for trial in asked if not there >= set(trial.evaluations.values())]
-        failed = ledger.failures(t.key for t in left) if left and ledger is not None else {}
-        missing = [trial for trial in left if trial.key not in failed]
-        return cls(plan, [trial for trial in left if trial.key in failed], missing)
+        failed = ledger.failures(t.run for t in left) if left and ledger is not None else {}
+        missing = [trial for trial in left if trial.run not in failed]
+        return cls(plan, [trial for trial in left if trial.run in failed], missing)
 
     def told(self, run: str = "raxalign grid FILE", see: str = "raxalign status FILE") -> str:
         """Return how many trials lack results, which, and what runs and shows them; nothing where

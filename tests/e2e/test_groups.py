@@ -48,7 +48,7 @@ class Holding(retrieval.Retrieval):
 def curves(site):
     """The losses and the gradients of both parts, by name and step."""
     (trial,) = site.plan.trials
-    points = Spool(Storage(site.root), trial.key).read()
+    points = Spool(Storage(site.root), trial.key, trial.parts).read()
     return {(name, step): value for name, value, step, _ in points if name.startswith("xnli/")}
 
 

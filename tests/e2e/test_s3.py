@@ -133,7 +133,9 @@ def check_commands(site: Remote, folder: Path, monkeypatch: pytest.MonkeyPatch) 
     subprocess.run([*export, "--storage", site.root], check=True, env=site.environment({}))
     assert list((folder / "exported").glob("*.safetensors"))
     steps = [
-        step for name, _, step, _ in Spool(Storage(site.root), trained.key).read() if "loss" in name
+        step
+        for name, _, step, _ in Spool(Storage(site.root), trained.key, trained.parts).read()
+        if "loss" in name
     ]
     assert len(steps) == len(set(steps))
     assert (min(steps), max(steps)) == (6, 600), "the curve is whole"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from raxalign.errors import RaxalignError
+from raxalign.grid.load import open_grid
 from raxalign.grid.stored import StoredPlans
 from raxalign.inspect.diff import ComparedSide, Differences
 from raxalign.inspect.show import KeyMatch
@@ -29,7 +30,7 @@ def stored(tmp_path_factory):
     opened, _ = made_up(folder, languages="{together: [de, fr]}", sentences="100")
     plan, root = opened.plan, opened.root
     StoredPlans(Storage(root)).write(plan)
-    spool = Spool(Storage(root), finetuned(plan).key)
+    spool = Spool(Storage(root), finetuned(plan).key, finetuned(plan).parts)
     for step in range(1, 5):
         spool.report({"finetune/loss": 8.0 / step}, step)
     spool.flush()
@@ -66,6 +67,23 @@ def test_a_trial_has_its_params_scores_inputs_predictions_and_curves(stored):
         "finetune/loss": [(1, 8.0), (2, 4.0), (3, pytest.approx(8 / 3)), (4, 2.0)]
     }
     json.dumps(facts, default=str)
+
+
+def test_a_trial_that_another_grid_has_with_other_tasks_names_its_evaluations_there(tmp_path):
+    storage = Storage(str(tmp_path / "storage"))
+    keys = {}
+    for epochs in (1, 2):
+        task = f"xnli: {{setting: zero-shot, data: phrasebook, epochs: {epochs}}}"
+        path = write_grid(tmp_path, **{**SMALL, "tasks": (task,)})
+        plan = open_grid(path, storage=storage.root).plan
+        StoredPlans(storage).write(plan)
+        keys |= {plan.trials[0].evaluations["xnli"]: plan.trials[0].key}
+    (trial,) = set(keys.values())
+    found = KeyMatch.look_up(trial, storage)
+    (other,) = keys.keys() - {*found.evaluations.values()}
+    facts = found.details(storage)
+    assert facts["elsewhere"] == [f"xnli {other[:12]}"]
+    assert f"elsewhere: xnli {other[:12]}" in KeyMatch.as_text(facts, None)
 
 
 @pytest.mark.parametrize("width", [60, 120, None])

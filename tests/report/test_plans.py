@@ -122,7 +122,7 @@ def test_a_training_run_holds_the_gpus_of_all_its_workers(tmp_path):
 
 def test_a_failure_counts_until_its_trial_is_done(tmp_path):
     plan, ledger = plan_of(tmp_path), Ledger(str(tmp_path / "storage"))
-    ledger.fail(plan.trials[0].key, {"message": "out of memory"})
+    ledger.fail(plan.trials[0].run, {"message": "out of memory"})
     state = Status.of(plan, ledger)
     assert (state.done, len(state.failed), state.missing) == (0, 1, 4)
     record(plan, ledger, 0)

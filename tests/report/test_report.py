@@ -127,7 +127,7 @@ def test_every_table_and_figure_of_an_unfinished_grid_says_so(tmp_path: Path) ->
 def test_a_trial_that_failed_is_not_called_missing(tmp_path: Path) -> None:
     def some(ledger: Ledger, opened: Opened, trial: Trial, key: str) -> None:
         if trial.method == "rotation" and trial.sentences == 100:
-            ledger.fail(trial.key, {"message": "out of memory"})
+            ledger.fail(trial.run, {"message": "out of memory"})
         elif trial.method != "none":
             fill(ledger, opened, trial, key)
 
@@ -145,7 +145,7 @@ def test_a_trial_that_failed_is_not_called_missing(tmp_path: Path) -> None:
 def test_what_failed_is_named_by_its_languages_where_others_have_results(tmp_path: Path) -> None:
     def some(ledger: Ledger, opened: Opened, trial: Trial, key: str) -> None:
         if trial.method == "rotation" and "es" not in trial.languages:
-            ledger.fail(trial.key, {"message": "out of memory"})
+            ledger.fail(trial.run, {"message": "out of memory"})
         else:
             fill(ledger, opened, trial, key)
 

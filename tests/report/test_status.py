@@ -32,7 +32,7 @@ def test_watch_of_a_grid_with_a_failed_trial_exits_with_1(tmp_path: Path) -> Non
     opened, ledger = made_up(tmp_path, methods=("none: {}",), more="")
     other = Ledger(str(tmp_path / "other"))
     for trial in opened.plan.trials:
-        other.fail(trial.key, {"message": "out of luck"})
+        other.fail(trial.run, {"message": "out of luck"})
     command = ["status", "--watch", str(opened.grid.path), "--storage"]
     failed = CliRunner().invoke(app, [*command, other.root])
     assert (failed.exit_code, "out of luck" in failed.stdout) == (1, True)

@@ -235,7 +235,9 @@ def test_a_pruned_trial_made_whole_has_the_values_of_an_undisturbed_one(tmp_path
     journal.look()
     assert journal.stopped(0)[0] == "pruned at step 5 of 15"
     assert list(journal.trials()[0].intermediate_values) == [5]
-    reported = {(name, step) for name, _, step, _ in Spool(opened.storage, trial.key).read()}
+    reported = {
+        (name, step) for name, _, step, _ in Spool(opened.storage, trial.key, trial.parts).read()
+    }
     assert ("xnli/dev_de_accuracy", 5) in reported
     ledger = opened.storage.ledger
     assert ledger.keys() == set()  # the searched task runs first

@@ -46,6 +46,24 @@ def test_a_name_is_that_of_the_content_and_not_of_path_or_budget(tmp_path):
     assert name("six", "trials: 4", size=300) != first
 
 
+def test_a_study_that_judges_by_an_added_metric_is_named_by_its_kind_and_options_too(tmp_path):
+    def name(folder, metrics, metric="types"):
+        task = f"xnli: {{setting: zero-shot, data: phrasebook{metrics}}}"
+        search = f"search: {{metric: xnli/avg_zero_shot/{metric}, trials: 4}}\n"
+        found = opened(tmp_path / folder, tasks=(task,), more=search)
+        assert [trial.key for trial in found.plan.trials] == []
+        return found.plan.studies[0].name
+
+    first = name("one", ", metrics: {types: {kind: macro_f1}}")
+    assert name("two", ", metrics: {types: {kind: macro_f1, leave_out: O}}") != first
+    assert (
+        name("three", ", metrics: {more: {kind: macro_f1, leave_out: O}, types: {kind: macro_f1}}")
+        == first
+    )
+    alone = name("four", "", "accuracy")
+    assert name("five", ", metrics: {types: {kind: macro_f1}}", "accuracy") == alone
+
+
 def test_a_plan_with_suggestions_is_read_back_from_json_of_older_versions_too(searched):
     suggestions = [Suggestion(0, POINT), Suggestion(0, POINT, confirmed=True)]
     plan = searched.again(lambda study: suggestions).plan

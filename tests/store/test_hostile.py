@@ -68,7 +68,7 @@ def test_a_link_in_place_of_a_file_is_damage_even_if_the_bytes_are_right(tmp_pat
 
 
 def test_a_damaged_spool_file_is_reported_and_the_others_are_read(tmp_path):
-    spool = Spool(Storage(str(tmp_path)), "trial")
+    spool = Spool(Storage(str(tmp_path)), "trial", {"xnli": "xnli"})
     spool.report({"loss": 1.0}, 1)
     spool.flush()
     folder = tmp_path / "spool" / "trial"

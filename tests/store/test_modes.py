@@ -49,7 +49,7 @@ def test_a_storage_has_them_on_every_file(tmp_path, umask):
     ledger = Ledger(str(root))
     ledger.write("cd" * 32, {"scores": [], "notes": {}}, None)
     ledger.fail("ef" * 32, {"message": "x", "trace": ""})
-    spool = Spool(Storage(str(root)), "ef" * 32)
+    spool = Spool(Storage(str(root)), "ef" * 32, {"ef" * 32: "none"})
     spool.report({"loss": 1.0}, 1)
     spool.flush()
     files_of(str(root)).write("plans/plan.json", b"{}")

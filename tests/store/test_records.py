@@ -68,7 +68,7 @@ def grid(tmp_path_factory):
     StoredPlans(storage).write(plan)
     trial = plan.trials[0].key
     storage.ledger.fail(trial, {"message": "lost", "trace": "here"})
-    curves = Spool(storage, trial)
+    curves = Spool(storage, trial, plan.trials[0].parts)
     curves.report({"loss": 1.0}, 1)
     curves.flush()
     for key in ("ab" * 32, "cd" * 32):

@@ -29,7 +29,7 @@ class Groups:
         loss, kept = self.ends[number]
         if kept is not None:
             known = isinstance(kept, RaxalignError)
-            job.keep_failure(key, str(kept), "", bug=not known)
+            job.keep_failure(job.run_of(key), str(kept), "", bug=not known)
         return loss
 
 
@@ -61,7 +61,7 @@ def test_a_group_that_is_lost_is_followed_by_another_and_one_that_fails_is_not(
     monkeypatch.setattr(work, "_clear_room", told.clear)
     assert _run_groups(job, key) == message
     assert told.cleared == count
-    kept = job.storage.ledger.failure(key)
+    kept = job.storage.ledger.failure(job.run_of(key))
     assert (kept and kept["message"]) == message
     lines = Inbox(job.scratch).lines()
     assert len(lines) == count - 1
@@ -87,4 +87,4 @@ def test_a_trial_that_was_given_up_is_not_run_once_more(plan, job, monkeypatch):
     config = {"trial": key, Losses.GIVEN_UP: "lost 3 times"}
     for answer in (_run_inline(config, job, lambda holder: 0.0), _run_group(config, job)):
         assert {**answer, "done": True} == {"trial": key, "error": "lost 3 times", "done": True}
-    assert job.storage.ledger.failure(key)["message"] == "lost 3 times"
+    assert job.storage.ledger.failure(job.run_of(key))["message"] == "lost 3 times"

@@ -135,7 +135,7 @@ def test_the_watch_tells_the_ends_of_trials_apart(sweep, job, heard):
     watch.on_trial_complete(1, [], TuneTrial(other, result={"error": "no pairs"}))
     assert heard.trials == [(one["trial"], "busy (tried once)"), (other["trial"], "no pairs")]
     assert set(sweep.counts.failed) == {one["trial"], other["trial"]}
-    assert job.storage.ledger.failure(one["trial"])["message"] == "busy (tried once)"
+    assert job.storage.ledger.failure(sweep.run_of(one["trial"]))["message"] == "busy (tried once)"
     assert sweep.over
 
 

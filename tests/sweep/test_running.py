@@ -131,7 +131,7 @@ def test_a_job_that_alone_is_too_much_for_the_memory_is_given_up_and_others_go_o
     why = "its worker was lost 2 times without progress in between (the machine is full)"
     assert given.count(given[-1]) == 2
     assert sweep.counts.failed == {given[-1]: why}
-    assert job.storage.ledger.failure(given[-1])["message"] == why
+    assert job.storage.ledger.failure(plan.by_key[given[-1]].run)["message"] == why
     assert sweep.take()["trial"] != given[-1]
 
 
@@ -142,7 +142,7 @@ def test_a_failed_stage_fails_the_trials_that_need_it_with_its_message(plan, job
     sweep.ended(config, {"error": "no text", "trace": "here"})
     assert sorted(heard.trials) == sorted((trial.key, "no text") for trial in plan.trials)
     assert sweep.counts.failed == {trial.key: "no text" for trial in plan.trials}
-    assert job.storage.ledger.failure(plan.trials[0].key) == {"message": "no text", "trace": "here"}
+    assert job.storage.ledger.failure(plan.trials[0].run) == {"message": "no text", "trace": "here"}
 
 
 def test_what_the_ledger_has_is_cached_and_not_run(plan, job, heard):

@@ -43,7 +43,7 @@ def test_an_error_of_a_trial_is_kept_with_its_type_and_not_raised(
     key = plan.trials[0].key
     failing(error)
     assert attempt(job, key) == message
-    found = job.storage.ledger.failure(key)
+    found = job.storage.ledger.failure(job.run_of(key))
     assert found["message"] == message
     assert type(error).__name__ in found["trace"]
 
@@ -53,7 +53,7 @@ def test_what_a_retry_may_mend_is_raised_and_not_kept(plan, job, failing):
     failing(TransientError("again"))
     with pytest.raises(TransientError):
         attempt(job, key)
-    assert job.storage.ledger.failure(key) is None
+    assert job.storage.ledger.failure(job.run_of(key)) is None
 
 
 def test_losing_a_peer_is_never_kept_whatever_the_code_made_of_it(plan, job, failing):
@@ -66,7 +66,7 @@ def test_losing_a_peer_is_never_kept_whatever_the_code_made_of_it(plan, job, fai
     failing(bug)
     with pytest.raises(PeerLost, match="rank 1 is gone"):
         attempt(job, key, world_size=2)
-    assert job.storage.ledger.failure(key) is None
+    assert job.storage.ledger.failure(job.run_of(key)) is None
 
 
 def test_of_a_group_the_first_worker_to_fail_says_why(plan, job, failing):
@@ -75,12 +75,12 @@ def test_of_a_group_the_first_worker_to_fail_says_why(plan, job, failing):
         failing(error)
         with pytest.raises(type(error)):
             attempt(job, key, world_size=2)
-    assert job.storage.ledger.failure(key)["message"] == "ValueError: first"
+    assert job.storage.ledger.failure(job.run_of(key))["message"] == "ValueError: first"
 
 
 def test_a_storage_that_takes_nothing_hides_no_failure(plan, job):
     nowhere = replace(job, storage=Storage("/dev/null/storage"))
-    nowhere.keep_failure(plan.trials[0].key, "odd", "")
+    nowhere.keep_failure(plan.trials[0].run, "odd", "")
 
 
 def test_the_hours_of_cards_are_those_of_each_worker_of_an_attempt(plan, job, failing):
@@ -89,7 +89,9 @@ def test_the_hours_of_cards_are_those_of_each_worker_of_an_attempt(plan, job, fa
     for rank in (0, 1):
         with pytest.raises(ValueError, match="odd"):
             attempt(replace(job, gpus=0.5), key, rank=rank, world_size=2)
-    found = {name: value for name, value, *_ in Spool(job.storage, key).read()}
+    found = {
+        name: value for name, value, *_ in Spool(job.storage, key, plan.trials[0].parts).read()
+    }
     assert found.keys() == {"gpu_hours/0", "gpu_hours/1"}
     assert all(0 < value < 1 for value in found.values())
 
@@ -97,7 +99,7 @@ def test_the_hours_of_cards_are_those_of_each_worker_of_an_attempt(plan, job, fa
 def test_the_first_worker_samples_the_machine_and_a_short_trial_has_none(
     plan, job, failing, monkeypatch
 ):
-    key, spool = plan.trials[0].key, Spool(job.storage, plan.trials[0].key)
+    key, spool = plan.trials[0].key, Spool(job.storage, plan.trials[0].key, plan.trials[0].parts)
     failing(ValueError("odd"))
     attempt(job, key)
     assert spool.read() == []

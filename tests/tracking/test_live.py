@@ -58,7 +58,7 @@ def test_attempts_are_counted_and_an_error_goes_when_the_trial_succeeds(tmp_path
     trial, recorder = plan.trials[0], Recorder(plan, target(tmp_path))
     recorder.open()
     recorder.follow([SeenTrial(trial, attempts=1)])
-    Ledger(str(tmp_path)).fail(trial.key, {"message": "it broke"})
+    Ledger(str(tmp_path)).fail(trial.run, {"message": "it broke"})
     recorder.take([SeenTrial(trial, attempts=1)])
     failed = run_of(recorder, trial)
     assert (failed.status, failed.tags["raxalign.error"]) == ("FAILED", "it broke")

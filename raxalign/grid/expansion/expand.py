@@ -29,7 +29,7 @@ from raxalign.grid.plan import Meeting, Plan
 from raxalign.grid.specs import MethodSpec, Spec
 from raxalign.grid.stage import Stage
 from raxalign.grid.study import Asked, SearchMetric, Study, Suggestion
-from raxalign.grid.trial import Point, Searched, Trial, Untouched
+from raxalign.grid.trial import Point, Searched, Trial, Untouched, plain
 from raxalign.measured import Measured
 from raxalign.methods.base import Method
 from raxalign.options.axes import Axis
@@ -123,6 +123,8 @@ def _study_of(
     assert searched is not None
     assert search is not None
     objective, pruner = _objective(grid, search.metric, corner.languages), search.pruner
+    judged = corner.evaluations.get(objective.task, "")
+    added = Plan("", "", 0, (), {}, {}, metrics=_added(grid))
     unwatched = "" if pruner == "none" else _why_not(grid, corner, stages, objective)
     # what decides the results of its trials; not the budget, so that a larger one continues it
     identity: dict[str, Any] = {
@@ -132,7 +134,7 @@ def _study_of(
         "seed": seed,
         "spaces": [asdict(space) for space in searched.spaces],
         "objectives": [asdict(objective)],
-        "evaluations": [corner.evaluations.get(objective.task, "")],
+        "evaluations": added.computed_from(objective.task, judged, [objective.metric]),
         "sampler": [search.sampler, search.seed],
         **({} if pruner == "none" or unwatched else {"pruner": pruner}),
     }
@@ -153,6 +155,10 @@ def _study_of(
         pruner=pruner,
         unwatched=unwatched,
     )
+
+
+def _added(grid: Grid) -> tuple[Added, ...]:
+    return tuple(Added.of(task.name, m) for task in grid.tasks for m in task.metrics)
 
 
 def _objective(grid: Grid, name: str, languages: tuple[str, ...]) -> SearchMetric:
@@ -229,10 +235,29 @@ def expand(
         identity.refuse_missing()
     if not expansion.trials and not expansion.studies:
         raise GridError(grid.path, [expansion.counts.nothing_left(grid)])
+    if faults := list(_of_one_name(grid, expansion.trials.values())):
+        raise GridError(grid.path, faults)
     plan = expansion.plan()
     if faults := list(shared.corpus_faults(plan.stages.values())):
         raise GridError(grid.path, faults)
     return plan
+
+
+def _of_one_name(grid: Grid, trials: Iterable[Trial]) -> Iterator[Fault]:
+    """Yield a fault for the first two configurations of each method that results would show as one
+    (`Trial.cell`), as the mean of both.
+    """
+    found: dict[tuple[object, ...], Trial] = {}
+    for trial in trials:
+        other = found.setdefault((trial.cell, trial.languages, trial.seed), trial)
+        if other.aligned != trial.aligned and found.setdefault((trial.method,), trial) is trial:
+            line, key = grid.line_of("methods", trial.method), f"methods.{trial.method}"
+            shown = ", ".join(f"{name}={plain(value)}" for name, value in trial.params.items())
+            told = (
+                f"two configurations on {trial.encoder} have one name in results ({shown}):"
+                f" the trials {other.key[:12]} and {trial.key[:12]}"
+            )
+            yield Fault(line, key, told, "write a method for each, with a name of its own")
 
 
 _Groups = tuple[tuple[str, ...], ...]
@@ -252,6 +277,7 @@ class _Expansion:
     depths: Mapping[str, int | None]  # encoder -> its number of blocks
     heads: Mapping[str, bool]  # encoder -> whether it has a masked-LM head
     unpooled: Mapping[str, Callable[[str], Sequence[str]]]  # encoder -> see `TrialInputs`
+    paths: Mapping[str, Mapping[str, Mapping[str, str]]]  # method -> `BaseParams.names_of_paths`
     trials: dict[str, Trial] = field(default_factory=dict)
     counts: _Counts = field(default_factory=_Counts)
     studies: dict[str, Study] = field(default_factory=dict)
@@ -267,7 +293,9 @@ class _Expansion:
         unpooled = {
             spec.name: cache(partial(spec.plugin().unpooled, known=known)) for spec in grid.encoders
         }
-        return cls(grid, shared, tasks, Meeting(grid, tasks.by_name()), depths, heads, unpooled)
+        paths = {spec.name: BaseParams.names_of_paths(spec.points) for spec in grid.methods}
+        meeting = Meeting(grid, tasks.by_name())
+        return cls(grid, shared, tasks, meeting, depths, heads, unpooled, paths)
 
     def add(self, encoder: Spec, spec: MethodSpec, groups: _Groups) -> None:
         """Add the trials of a method, each for the languages of a group, unless they are there."""
@@ -326,6 +354,9 @@ class _Expansion:
         method: Method = catalog("methods")[spec.kind](params)
         family: str = catalog("encoders")[encoder.kind].family
         canonical, shown = method.canonical(), method.shown()
+        for option, paths in self.paths[name].items():
+            if path := getattr(params, option):
+                shown[option] = paths.get(path, path)
         untouched: Mapping[str, Untouched] | None = None
         for languages, sentences, seed in points:
             params_of = {**shown, **self.grid.set_of(languages)}
@@ -426,7 +457,7 @@ class _Expansion:
             ),
             missing=tuple(map(str, identity.missing)),
             plugins=grid.plugins,
-            metrics=tuple(Added.of(task.name, m) for task in grid.tasks for m in task.metrics),
+            metrics=_added(grid),
             unknown_depths=tuple(label for label, depth in self.depths.items() if depth is None),
             studies=tuple(self.studies.values()),
             asked=tuple(self.asked),

@@ -248,6 +248,61 @@ def test_idle_params_fall_together_and_a_dictionary_counts_as_its_content(tmp_pa
     assert first != trials("dictionary", "two.txt")
 
 
+def two_dictionaries(folder, more="", names="[muse/de.txt, panlex/de.txt, other.txt]"):
+    for place in ("muse/de.txt", "panlex/de.txt", "more/panlex/de.txt", "other.txt"):
+        file = folder / place
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"haus {'-'.join(file.parts[-3:])}\n")
+    method = f"rotation: {{supervision: dictionary, dictionary: {names}}}"
+    return german(folder, methods=(method,), sentences="100", more=more)
+
+
+def test_files_of_one_name_are_told_apart_by_as_many_folders_as_that_takes(tmp_path):
+    def shown(names):
+        plan = two_dictionaries(tmp_path, names=names)
+        assert len({trial.cell for trial in plan.trials}) == len(plan.trials)
+        return [trial.params["dictionary"] for trial in plan.trials]
+
+    assert shown("[muse/de.txt, other.txt]") == ["de.txt", "other.txt"]
+    both = ["muse/de.txt", "panlex/de.txt", "other.txt"]
+    assert shown("[muse/de.txt, panlex/de.txt, other.txt]") == both
+    deeper = shown("[panlex/de.txt, more/panlex/de.txt, muse/de.txt]")
+    assert deeper == [f"{tmp_path.name}/panlex/de.txt", "more/panlex/de.txt", "muse/de.txt"]
+
+
+def test_one_of_two_files_of_one_name_is_excluded_by_its_folder(tmp_path):
+    only = "exclude: [{method: rotation, dictionary: %s}]\n"
+    for given in ("panlex/de.txt", "./panlex/de.txt"):
+        plan = two_dictionaries(tmp_path, only % given)
+        assert [t.params["dictionary"] for t in plan.trials] == ["muse/de.txt", "other.txt"]
+    with pytest.raises(GridError, match=r"'de\.txt' is not a value of dictionary of this grid"):
+        two_dictionaries(tmp_path, only % "de.txt")
+
+
+HIDES = """
+from raxalign.methods.{kind} import {name}
+
+
+class Hides({name}):
+    VERSION = 1
+
+    def shown(self):
+        return {{k: v for k, v in super().shown().items() if k != "layers"}}
+"""
+
+
+def test_configurations_that_results_would_show_as_one_are_refused(tmp_path):
+    (tmp_path / "hides.py").write_text(HIDES.format(kind="rotation", name="Rotation"))
+    methods = ("rotation: {layers: [1, 2]}", "hides: {layers: [1, 2]}")
+    with pytest.raises(GridError, match="two configurations on scratch have one name") as error:
+        german(tmp_path, methods=methods, more="plugins: [hides.py]\n")
+    (fault,) = error.value.faults
+    assert fault.key == "methods.hides"
+    assert fault.line is not None
+    apart = ("rotation: {layers: [1, 2]}", "hides: {layers: 2}")
+    assert len(german(tmp_path, methods=apart, more="plugins: [hides.py]\n").trials) == 6
+
+
 def test_the_workers_of_the_file_are_in_the_keys_of_trainings_with_dropout_alone(tmp_path):
     methods = ("none: {}", "rotation: {}", "finetune: {dropout: [true, false]}")
     one, three = (planned(tmp_path, f"workers: {n}", methods=methods) for n in (1, 3))

@@ -11,6 +11,7 @@ from raxalign.errors import GridError, RaxalignError
 from raxalign.grid.file import load
 from raxalign.grid.load import open_grid
 from raxalign.grid.plan import Plan
+from raxalign.sweep.tracker import TrackedGrid
 from raxalign.tracking.runs import PlanRuns
 from raxalign.values.comparisons import comparisons
 from raxalign.values.results import read_records, rows
@@ -102,6 +103,19 @@ def test_tracking_gets_it_for_trials_and_looks_again_where_it_was_added(added):
     assert PlanRuns(plan).results_mark(keys) != PlanRuns(without).results_mark(keys)
 
 
+def test_a_finished_grid_is_copied_again_where_a_metric_was_added_or_has_other_options(added):
+    opened, _ = added
+    text = opened.grid.path.read_text(encoding="utf-8")
+    copied, told = TrackedGrid(opened), []
+    for metrics in ("[]", "[macro_f1]", "{macro_f1: {leave_out: neutral}}", "[macro_f1]"):
+        path = opened.grid.path.with_name("metrics.yaml")
+        path.write_text(text.replace("[macro_f1]", metrics), encoding="utf-8")
+        plan = open_grid(path, storage=opened.root).plan
+        told.append(copied._marker(plan).exists())
+        copied.mark_copied(plan)
+    assert told == [False, False, False, True]
+
+
 def bare(folder):
     """The grid file without added metrics."""
     text = (folder / "grid.yaml").read_text(encoding="utf-8")
@@ -159,6 +173,8 @@ def test_one_kind_may_be_added_several_times_with_its_options(tmp_path):
         ("{macro_f1: {leave: neutral}}", "unknown key .did you mean leave_out"),
         ("{p: {kind: precision_at, k: 0}}", r"metrics\.p\.k: 0 is"),
         ("{accuracy: {kind: macro_f1}}", "accuracy is the name of the task's main metric"),
+        ("{dev_accuracy: {kind: macro_f1}}", "dev_accuracy is a value of accuracy in MLflow"),
+        ("{f: {kind: macro_f1}, f_low: {kind: macro_f1}}", "f_low is a value of f in MLflow"),
         ("[precision_at]", "precision_at reads rank, but the task's predictions have .*label"),
     ],
 )

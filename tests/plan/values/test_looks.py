@@ -67,6 +67,23 @@ def test_a_second_look_with_more_runs_is_told_and_corrected_for(few, tmp_path):
     assert {len(e.earlier) for e in compared(opened) if e.tested} == {0, 1}, "as before"
 
 
+def test_a_metric_that_is_added_with_other_options_was_not_looked_at_before(tmp_path):
+    def earlier(folder, options, seeds):
+        place = tmp_path / folder
+        place.mkdir(exist_ok=True)
+        task = f"xnli: {{setting: zero-shot, data: phrasebook, metrics: {{f: {options}}}}}"
+        parts = {**GRID, "tasks": (GRID["tasks"][0], task), "seeds": seeds}
+        opened = open_grid(write_grid(place, **parts), storage=str(tmp_path / "storage"))
+        fill_all(opened.storage.ledger, opened)
+        found = [e for e in compared(opened) if e.tested and e.cell.method == "finetune"]
+        return {e.name[2]: [look.runs for look in e.earlier] for e in found if e.name[0] == "xnli"}
+
+    assert earlier("one", "{kind: macro_f1}", "[0, 1]") == {"accuracy": [], "f": []}
+    other = "{kind: macro_f1, leave_out: neutral}"
+    assert earlier("two", other, "[0, 1, 2]") == {"accuracy": [2], "f": []}
+    assert earlier("one", "{kind: macro_f1}", "[0, 1, 2, 3]") == {"accuracy": [2, 3], "f": [2]}
+
+
 def test_the_same_runs_are_one_look_whatever_command_shows_them(few, tmp_path):
     stored_answer(few.plan, few.storage.ledger)
     compared(few, "all")

@@ -44,7 +44,7 @@ def test_a_plan_of_many_trials_asks_ten_times_at_most(opened, proxy):
 
 def test_the_state_of_many_trials_asks_ten_times_at_most(opened, proxy):
     ledger = opened.storage.ledger
-    ledger.fail(opened.plan.trials[5].key, {"message": "no"})
+    ledger.fail(opened.plan.trials[5].run, {"message": "no"})
     proxy.requests.clear()
     found = Status.of(opened.plan, ledger)
     assert (found.trials, found.done) == (115, 0)

@@ -190,6 +190,38 @@ def test_verdicts_are_of_the_plan_that_was_looked_at_and_of_no_other_one_with_it
     assert told(other.again()) != own
 
 
+def test_looks_at_an_added_metric_are_named_by_its_kind_and_options_too(first, tmp_path):
+    def looks(folder, metrics, claims=("finetune > none in xnli f",)):
+        task = f"xnli: {{setting: zero-shot, data: phrasebook, metrics: {metrics}}}"
+        parts = {"claims": claims, "tasks": (GRID["tasks"][0], task)}
+        opened = open_grid(written(tmp_path / folder, **parts), storage=first.root)
+        assert {t.key for t in opened.plan.trials} == {t.key for t in first.plan.trials}
+        return opened.plan.looks
+
+    one = looks("one", "{f: {kind: macro_f1}}")
+    assert looks("two", "{f: {kind: macro_f1, leave_out: neutral}}") != one
+    assert (
+        looks("three", "{f: {kind: macro_f1}, more: {kind: macro_f1, leave_out: neutral}}") == one
+    )
+    assert looks("four", "{f: {kind: macro_f1}}", (LARGE, EQUAL)) == first.plan.looks
+
+
+def test_a_claim_on_an_added_metric_with_other_options_is_locked_anew(first, tmp_path):
+    def locked(options, wanted):
+        task = f"xnli: {{setting: zero-shot, data: phrasebook, metrics: {{f: {options}}}}}"
+        parts = {"claims": ("finetune > none in xnli f", LARGE), "tasks": (GRID["tasks"][0], task)}
+        opened = open_grid(written(tmp_path / "locked", **parts), storage=first.root)
+        JudgedClaim.lock(opened)
+        names = sorted(Lock.load(opened.grid.path).entries)
+        assert len([name for name in names if name.startswith("claim: ")]) == wanted
+        assert names.count(f"claim: {LARGE}") == 1
+        assert len([name for name in names if name.startswith("stop: ")]) == wanted - 1
+
+    locked("{kind: macro_f1}", 2)
+    locked("{kind: macro_f1}", 2)
+    locked("{kind: macro_f1, leave_out: neutral}", 3)
+
+
 @pytest.mark.slow
 def test_mlflow_shows_of_each_grid_of_a_storage_its_own_verdicts(first, tmp_path, no_runs):
     shutil.copy(no_runs, first.root)
@@ -225,7 +257,7 @@ def test_looks_of_earlier_versions_are_read_where_they_are_named_after_the_trial
     at = after(first, 1)
     ((name, data),) = records(at).items()
     keys = sorted(trial.key for trial in first.plan.trials)
-    earlier = f"{digest([at.grid.stop.told(at.grid.claims), keys])}-1.json"
+    earlier = f"{digest([at.grid.stop.told(at.grid.claims, at.plan), keys])}-1.json"
     assert name != earlier
     at.storage.files.write(f"looks/planned/{earlier}", data)
     at.storage.files.delete(f"looks/planned/{name}")
