@@ -458,7 +458,7 @@ def test_trials_that_failed_are_told_from_missing_ones_in_the_bundle_too(
     lines = pack(opened, tmp_path / "bundle.zip")
     assert "1 result with predictions, and the report" in lines[1]
     packed = contents(tmp_path / "bundle.zip")
-    (told,) = [text for name, text in packed.items() if f"failures/{second.key}" in name]
+    (told,) = [text for name, text in packed.items() if f"failures/{second.run}" in name]
     assert b"~/x diverged, https://***@host/x" in told
     (page,) = [text for name, text in packed.items() if name.endswith("report.html")]
     assert f"1 of {len(opened.plan.trials)} trials failed".encode() in page
