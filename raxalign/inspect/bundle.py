@@ -146,8 +146,8 @@ def _copy_results(opened: Opened, folder: Path) -> None:
         raise RaxalignError(f"{opened.grid.path}: has no results yet in {opened.storage}: run it")
     for key in there:
         new.write(key, own.read(key), own.predictions(key))
-    for trial, why in own.failures(trial.run for trial in opened.plan.trials).items():
-        new.fail(trial, {"message": _public(why["message"])})
+    for run, why in own.failures(trial.run for trial in opened.plan.trials).items():
+        new.fail(run, {"message": _public(why["message"])})
     new.looks = own.looks
 
     def copied() -> None:
