@@ -453,7 +453,7 @@ def test_trials_that_failed_are_told_from_missing_ones_in_the_bundle_too(
     first, second, *_ = opened.plan.trials
     named(ledger, opened, first, first.evaluations["retrieval"])
     ledger.fail(
-        second.key, {"message": "/home/me/x diverged, https://me:secret@host/x", "trace": ""}
+        second.run, {"message": "/home/me/x diverged, https://me:secret@host/x", "trace": ""}
     )
     lines = pack(opened, tmp_path / "bundle.zip")
     assert "1 result with predictions, and the report" in lines[1]
