@@ -59,11 +59,17 @@ def _pins_of(grid: Grid) -> dict[str, str | None]:
 
 
 def _named(grid: Grid) -> dict[str, str | None]:
-    """All remote names, each with the pin that the file has."""
+    """All remote names, each with the pin that the file has; None where one of several encoders of
+    the name has none: the others know their own.
+    """
     sources = [s for spec in grid.every_encoder() for s in spec.plugin().sources().values()]
     for plugin, lang, pivot in readers(grid):
         sources += plugin.sources(lang, pivot).values()
-    return {source.name: source.pin for source in sources if isinstance(source, RemoteData)}
+    found = dict[str, str | None]()
+    for source in sources:
+        if isinstance(source, RemoteData):
+            found[source.name] = source.pin if found.get(source.name, source.pin) else None
+    return found
 
 
 def renew(grid: Grid, downloads: Path) -> None:

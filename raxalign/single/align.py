@@ -79,7 +79,7 @@ class AlignRequest:
         notes: dict[str, Any] = dict(workshop.store.manifest("aligned", stage.key).notes)
         if partial := {**WordPairs.left_out(*folders.values()), **notes.get("partial", {})}:
             notes["partial"] = partial
-        origin = Origin.named(self.encoder) if start.by_name else Origin()
+        origin = Origin.named(str(start.params.name)) if start.by_name else Origin()
         told = Caveats.said(self.method, notes)
         card = Card(
             *(self.method, params, start.label(), languages, self.pivot, self.seed),

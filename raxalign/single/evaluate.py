@@ -136,8 +136,10 @@ def _plan(
     identity = Identity(opened.storage.digests.of, lambda name: found.get(name) or lock.get(name))
     shared = SharedStages(grid, identity)
     start = shared.encoder(spec)
-    folder = Path(request.encoder).expanduser().absolute()
-    records, files = OutFolder(folder).transforms(), (OutFolder.TRANSFORMS, OutFolder.TENSORS)
+    # neither a name of the hub nor a kind is a folder of the same name
+    folder = Path(getattr(spec.params, "name", ""))
+    files = (OutFolder.TRANSFORMS, OutFolder.TENSORS)
+    records = OutFolder(folder).transforms() if folder.is_absolute() else []
     digests, locations = identity.of({n: LocalFile(folder / n) for n in files if records})
     stage = Stage("aligned", GIVEN, 1, {}, {"encoder": start.key}, digests, locations)
     aligned = shared.add(replace(stage, precision=request.precision or opened.run.precision))
