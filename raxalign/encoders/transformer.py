@@ -76,8 +76,8 @@ class Transformer(EncoderKind):
     by_name: ClassVar[bool] = True
 
     class Params(EncoderKind.Params):
-        """A `name` that begins with ``/``, ``./``, ``../`` or ``~``, or that exists next to the grid
-        file, is a folder.
+        """A `name` that begins with ``/``, ``./``, ``../`` or ``~``, or that exists next to the
+        grid file, is a folder.
         """
 
         name: EncoderName

@@ -179,7 +179,9 @@ def folder_of(task: type[AbsTask], given: Mapping[str, str]) -> Path | None:
     """Return the local folder of a task's data: the given one, or that of its metadata; None where
     it is on the hub.
     """
-    path = Path(given.get(task.metadata.name) or str(task.metadata.dataset["path"]))
+    if (name := task.metadata.name) in given:
+        return Path(given[name])
+    path = Path(str(task.metadata.dataset["path"]))
     return path if path.is_absolute() else None
 
 

@@ -308,8 +308,8 @@ def test_a_relative_file_is_refused_when_it_is_planned_and_when_it_is_read(proje
 
 # - 3: local copies of data sets
 
-XNLI = "xnli: {data: hub, dataset: %s, epochs: 1}"
-CORPUS = "source: hub\n  dataset: %s\n  split: {test: 8, dev: 8}"
+XNLI = "xnli: {data: hub, dataset: %s, revision: %s, epochs: 1}"
+CORPUS = "source: hub\n  dataset: %s\n  revision: %s\n  split: {test: 8, dev: 8}"
 
 
 def copy_of(folder, text="a"):
@@ -332,10 +332,10 @@ def parts(lang):
     return ", ".join(f"{{split: {split}, path: {lang}/{split}-*}}" for split in splits)
 
 
-def of_copy(folder, dataset="./copy"):
+def of_copy(folder, dataset="./copy", revision="main"):
     """What a grid makes of a copy, by kind: held-out text, a training and its evaluation."""
     given = {**PARTS, "encoder": "phrasebook", "sentences": "[10]"}
-    tasks, text = (XNLI % dataset, "retrieval: {}"), CORPUS % dataset
+    tasks, text = (XNLI % (dataset, revision), "retrieval: {}"), CORPUS % (dataset, revision)
     plan = small_plan(folder, **given, tasks=tasks, corpus=text)
     assert plan.unresolved == ()
     heldout = [stage for stage in of_kind(plan, "bitext") if stage.params["part"] == "heldout"]
@@ -364,7 +364,21 @@ def test_a_local_copy_is_its_files_wherever_it_lies(tmp_path):
     shutil.copytree(here / "copy", moved / "copy")
     for folder, name in ((moved, "./copy"), (here, str(moved / "copy")), (here, "copy")):
         assert keys(of_copy(folder, name)[0]) == keys(first)
-    assert keys(of_copy(here, "copy, revision: v2")[0]) == keys(first)
+    assert keys(of_copy(here, "copy", "v2")[0]) == keys(first)
+
+
+def test_which_configuration_of_a_local_copy_is_read_is_in_its_keys(tmp_path):
+    copy_of(tmp_path / "copy")
+    given = {**PARTS, "encoder": "phrasebook", "sentences": "[10]"}
+    task = "{kind: classification, %sdataset: copy, columns: {first: premise}, labels: [n, y]}"
+    own, known = (
+        small_plan(tmp_path, **given, tasks=(f"one: {task % preset}",)).evaluated["one"]
+        for preset in ("", "preset: sib200, ")
+    )
+    assert own.params["task"] == known.params["task"]
+    assert {*own.digests.values()} == {*known.digests.values()}
+    assert {name.split("/")[1] for name in own.digests} == {"de", "en"}
+    assert {name.split("/")[1] for name in known.digests} == {"deu_Latn", "eng_Latn"}
 
 
 def test_what_is_edited_in_a_local_copy_changes_the_keys_of_all_that_reads_it(tmp_path):
@@ -385,7 +399,7 @@ def test_an_edited_local_copy_is_read_anew_though_its_files_have_the_same_time(t
         workshop = Workshop(plan, Storage(str(tmp_path / "s")), Runtime(threads=1))
         head = stages["evaluation"].plugin().head(workshop.task_inputs(stages["evaluation"]))
         made = load_from_disk(str(workshop.ensure(stages["bitext"].key) / "data"))
-        seen.append((made[0]["src"][0], *head.data.rows("test", "de").rows[0].first))
+        seen.append((made[0]["src"][0], head.data.rows("test", "de").rows[0].first))
     assert seen == [("a", "a"), ("edited", "edited")]
 
 

@@ -40,7 +40,9 @@ def test_tatoeba_is_read_as_xtreme_publishes_it(tmp_path):
     write_parquet(file, **texts, **codes)
     read = task(data="tatoeba", dataset=str(tmp_path), profile="xtreme", layers="last")
     assert not read.needs().bitext
-    assert read.sources("de", "en") == {f"pairs/{file.relative_to(tmp_path)}": LocalFile(file)}
+    assert read.sources("de", "en") == {
+        f"pairs/tatoeba.deu/{file.relative_to(tmp_path)}": LocalFile(file)
+    }
     ((side, source),) = task(data="tatoeba").sources("de", "en").items()
     assert (side, source.name) == ("pairs", "hub:google/xtreme/tatoeba.deu@main")
     outcome = evaluated(read, static(SPACES))

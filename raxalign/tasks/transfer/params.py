@@ -59,12 +59,12 @@ class HubSet:
 
     def sources(self, name: str) -> dict[str, Source]:
         """Return what is read of it, called `name`: the set, whose rows are fetched when they are
-        read, or each file of a local copy, of which there is no revision.
+        read, or each file of a local copy, of which there is no revision. Both enter keys with the
+        configuration, since files do not say which of them is read.
         """
-        dataset, revision = self.dataset, self.revision
+        dataset, revision, part = self.dataset, self.revision, f"#{self.part}" if self.part else ""
         if Path(dataset).is_absolute():
-            return {**LocalFile.within(Path(dataset), name)}
-        part = f"#{self.part}" if self.part else ""
+            return {**LocalFile.within(Path(dataset), f"{name}/{self.config}{part}")}
         remote = f"hub:{dataset}/{self.config}@{revision}{part}"
         parts = (HubRows(remote, dataset, self.config, revision),)
         return {
