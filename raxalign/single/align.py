@@ -104,7 +104,8 @@ class _GivenPairs(SharedStages):
 
     def training_pairs(self, lang: str, sentences: int, draw: int | None) -> Stage:  # noqa: ARG002
         """Add the word pairs of a language."""
-        files = {file.name: LocalFile(file) for file in self.folders[lang].glob("*.arrow")}
+        folder = self.folders[lang].absolute()
+        files = {file.name: LocalFile(file) for file in folder.glob("*.arrow")}
         params = {"lang": lang, "pivot": self.grid.pivot}
         return self.add(Stage("pairs", "given", 1, params, {}, *self.identity.of(files)))
 

@@ -163,6 +163,19 @@ def test_the_name_of_an_encoder_from_outside_is_in_its_key(tmp_path):
     assert len({stage.key for stage in of_kind(plan, "encoder")}) == 2
 
 
+def test_a_version_of_remote_data_of_an_encoder_from_outside_is_looked_up(tmp_path):
+    remote = 'RemoteData("own:" + self.params.name, "v1", lambda _: "c" * 40)'
+    text = PLUGIN.replace("LocalFile(Path(self.params.table))", remote)
+    text = text.replace("import DataPath, LocalFile", "import DataPath, RemoteData")
+    (tmp_path / "named.py").write_text(text, encoding="utf-8")
+    given = "{kind: named, name: one, table: table}"
+    path = write_grid(tmp_path, **PARTS, encoder=given, more="plugins: [named.py]\n")
+    opened = open_grid(path, storage=str(tmp_path / "s"))
+    assert opened.plan.unresolved == ("own:one@v1",)
+    assert opened.resolved(tmp_path / "d").plan.unresolved == ()
+    assert Lock.load(path).get("own:one@v1") == COMMIT
+
+
 def test_a_revision_of_mteb_that_is_no_commit_is_looked_up_and_read(hub, tmp_path):
     data = hub.repo("own/topics", "dataset")
     table = pa.table({"text": ["a", "b"], "label": [0, 1]})

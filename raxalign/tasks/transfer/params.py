@@ -210,7 +210,7 @@ class TransferParams(Task.Params):
     def _place(cls, name: str, info: ValidationInfo) -> str:
         """A `dataset`, which each task declares with a default of its own, may be a local copy."""
         folder = (info.context or {}).get("folder")
-        return name if folder is None else HubMarker().resolve(name, folder)
+        return HubMarker().resolve(name, folder) if folder and name else name
 
     @property
     def optimizer(self) -> Mapping[str, Any]:
