@@ -131,7 +131,7 @@ import raxalign as rx
 from raxalign.options.sources import DataPath, LocalFile
 
 class Named(rx.EncoderKind):
-    """An encoder whose `name` is no place."""
+    """An encoder whose `name` is not a place."""
 
     VERSION = 1
     family = "static"

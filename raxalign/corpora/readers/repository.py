@@ -208,8 +208,8 @@ class HubUse:
             if found := _refusal(cause, self.noun, self.absent, revision):
                 return DataError(name, found[0], remedy=found[1].removesuffix(".") + here)
             if told := _silence(cause):
-                told = f"{name}: {told[0]}{asked}. {told[1]}, or {self.instead}{here}"
-                return TransientError(told)
+                remedy = f"{told[1]}, or {self.instead}{here}"
+                return TransientError(f"{name}: {told[0]}{asked}. {remedy}")
         return None
 
 
