@@ -121,8 +121,8 @@ class RemoteData:
     SHA-256 from the YAML file.
 
     Without a pin the identity is looked up in ``<grid>.lock`` by name, and is unresolved until
-    something has written it there. A pin that is not a digest, such as a branch, says what to look up
-    and not what is read: it becomes a part of the name (``hub:NAME@main``).
+    something has written it there. A pin that is not a digest, such as a branch, says what to look
+    up and not what is read: it becomes a part of the name (``hub:NAME@main``).
 
     Attributes:
         look_up: finds the revision or SHA-256 that it has now, given the folder of downloads, and
