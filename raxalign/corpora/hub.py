@@ -15,8 +15,16 @@ from raxalign.corpora.readers.hub import HubRows, dataset_revision, load_rows
 from raxalign.corpora.readers.repository import COMMIT, first_line
 from raxalign.errors import DataError
 from raxalign.options.params import LATER
-from raxalign.options.sources import DataPath, LocalFile, RemoteData, Source, expand_path
+from raxalign.options.sources import (
+    DataPath,
+    HubName,
+    LocalFile,
+    RemoteData,
+    Source,
+    expand_path,
+)
 from raxalign.printing import with_article
+from raxalign.store.key import digest
 
 _BUILDERS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".csv": "csv", ".tsv": "csv"}
 
@@ -40,14 +48,14 @@ class Hub(Corpus):
 
     class Params(Corpus.Params):
         """Either `dataset` or `path` is given; `config`, `split` and `revision` are those of a
-        `dataset`.
+        `dataset`. A local copy has no `revision`.
 
         `dataset`, `config`, `path` and the fields may hold ``{lang}`` and ``{pivot}``; a dot in a
         field leads into it (``translation.de``).
         """
 
-        dataset: str | None = None
-        """Name of the dataset on the hub."""
+        dataset: HubName | None = None
+        """Name of the dataset on the hub, or the folder of a local copy of its repository."""
         path: DataPath | None = None
         """Local file, or folder of files that are read in the order of their names."""
         config: str | None = None
@@ -74,13 +82,17 @@ class Hub(Corpus):
             return self
 
         def identity(self) -> dict[str, Any]:
-            """Return all options but the revision, which the resolved one replaces."""
-            return {name: value for name, value in super().identity().items() if name != "revision"}
+            """Return all options but the revision, which the resolved one replaces, and the folder
+            of a local copy.
+            """
+            named = None if self.dataset and Path(self.dataset).is_absolute() else self.dataset
+            found = {name: own for name, own in super().identity().items() if name != "revision"}
+            return {**found, "dataset": named}
 
     params: Params
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
-        """Return the dataset, or each local file by its name in the folder."""
+        """Return the dataset, or each local file by its name in the folder or the copy."""
         if self.params.path is not None:
             path = self._place(self.params.path, lang, pivot)
             return {
@@ -88,13 +100,14 @@ class Hub(Corpus):
                 for file in _data_files(path)
             }
         params, name = self.params, self._filled(str(self.params.dataset), lang, pivot)
+        if Path(name).is_absolute():
+            return {**LocalFile.within(Path(name), "dataset")}
         config = self._filled(params.config, lang, pivot) if params.config else None
-        pin = params.revision if COMMIT.fullmatch(params.revision) else None
         named = f"hub:{name}@{params.revision}"
-        parts = () if Path(name).is_dir() else (HubRows(named, name, config, params.revision),)
+        parts = (HubRows(named, name, config, params.revision),)
         # the files are fetched into the hub's cache when they are read
-        look_up = lambda _: pin or dataset_revision(name, params.revision)  # noqa: E731
-        return {"dataset": RemoteData(named, pin, look_up, parts)}
+        look_up = lambda _: dataset_revision(name, params.revision)  # noqa: E731
+        return {"dataset": RemoteData(named, params.revision, look_up, parts)}
 
     def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:
         """Yield the sentence pairs in the order of the rows; a field that is missing or no text is
@@ -120,8 +133,9 @@ class Hub(Corpus):
         if self.params.path is None:
             name = self._filled(str(self.params.dataset), lang, pivot)
             config = self._filled(self.params.config, lang, pivot) if self.params.config else None
-            found = inputs.digests.get("dataset", "")
+            found, local = inputs.digests.get("dataset", ""), Path(name).is_absolute()
             revision = found if COMMIT.fullmatch(found) else self.params.revision
+            revision = digest(inputs.digests) if local else revision
             return name, load_rows(name, config, self.params.split, revision, inputs.downloads)
         files = [
             path for name, path in sorted(inputs.locations.items()) if name.startswith("files/")

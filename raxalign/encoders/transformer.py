@@ -19,7 +19,6 @@ from raxalign.encoders.models.folder import (
     has_head,
     is_causal,
     is_hub_name,
-    looks_like_path,
     read_config,
     read_paths,
 )
@@ -36,7 +35,7 @@ from raxalign.encoders.models.sentence_config import SentenceConfig, files_of
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError, TransientError
 from raxalign.options.params import LATER, Removed
-from raxalign.options.sources import LocalFile, RemoteData, Source
+from raxalign.options.sources import EncoderName, LocalFile, RemoteData, Source
 
 _HUB = "encoder"
 _NONE = "none"
@@ -77,12 +76,16 @@ class Transformer(EncoderKind):
     by_name: ClassVar[bool] = True
 
     class Params(EncoderKind.Params):
-        """A `name` that begins with ``/``, ``./``, ``../`` or ``~`` or that exists is a folder."""
+        """A `name` that begins with ``/``, ``./``, ``../`` or ``~``, or that exists next to the
+        grid file, is a folder.
+        """
 
-        name: str
+        name: EncoderName
         """Folder of the encoder in Hugging Face's form, or its name on the hub."""
         revision: str | None = None
-        """Branch, tag or commit of a hub name (none: what the hub has now); a commit pins it."""
+        """Branch, tag or commit of a hub name (none: what the hub has now); a commit pins it, and
+        what another one stands for is written into the lock.
+        """
         bidirectional: Annotated[bool, LATER] = False
         """Whether each subword token of a decoder sees the whole row, in place of those before it.
         """
@@ -101,12 +104,16 @@ class Transformer(EncoderKind):
         prompt (`"query:"` for multilingual-e5).
         """
 
+        def identity(self) -> dict[str, Any]:
+            """Return all options but the revision, which the resolved one replaces."""
+            return {name: value for name, value in super().identity().items() if name != "revision"}
+
     params: Params
 
     def sources(self) -> Mapping[str, Source]:
         """The files of the folder that are read, or the name. Raises `DataError` for a bad one."""
         if not self._is_folder():
-            return {_HUB: RemoteData(f"hub:{self.params.name}", pin=self.params.revision)}
+            return {_HUB: self._remote()}
         folder = self._folder()
         check_folder(folder)
         files = [path for depth in ("*", "*/*") for path in folder.glob(depth) if path.is_file()]
@@ -115,14 +122,15 @@ class Transformer(EncoderKind):
 
     def fetch(self) -> Mapping[str, str]:
         """The commit that the hub name stands for now; nothing where that is given."""
-        if self._is_folder() or self.params.revision:
+        remote = self._remote()
+        if self._is_folder() or remote.pin:
             return {}
-        return {f"hub:{self.params.name}": hub_revision(self.params.name)}
+        return {remote.name: hub_revision(self.params.name, self.params.revision)}
 
     def remotes(self) -> Iterable[Remote]:
         """Return the files of the hub name, if it is one."""
         name, revision = self.params.name, self.params.revision
-        return () if self._is_folder() else (HubEncoder(f"hub:{name}", name, revision),)
+        return () if self._is_folder() else (HubEncoder(self._remote().name, name, revision),)
 
     def depth(self, known: Callable[[str], str | None]) -> int | None:
         """The number in the ``config.json`` of the folder, the lock or the local cache."""
@@ -163,7 +171,7 @@ class Transformer(EncoderKind):
     def unpooled(self, pooling: str, known: Callable[[str], str | None]) -> Sequence[str]:
         """By the files of the folder or the local cache, and what the lock has."""
         config, name = self._config(known) or {}, self.params.name
-        hub = HubEncoder(f"hub:{name}", name, self._revision(known))
+        hub = HubEncoder(f"hub:{name}", name, self._revision(known) or self.params.revision)
         file = files_of(self._folder()) if self._is_folder() else hub.cached
         own = SentenceConfig.read(file, config.get("architectures"))
         known_none = self._is_folder() or self._locked("sentences", known) == _NONE
@@ -182,22 +190,26 @@ class Transformer(EncoderKind):
     def _config(self, known: Callable[[str], str | None]) -> Mapping[str, Any] | None:
         """The config of the folder, or of the hub name in the local cache."""
         if not self._is_folder():
-            return cached_config(self.params.name, self._revision(known))
+            revision = self._revision(known) or self.params.revision
+            return cached_config(self.params.name, revision)
         path = self._folder() / "config.json"
         return read_config(path) if path.is_file() else None
 
     def _revision(self, known: Callable[[str], str | None]) -> str | None:
         """The revision of a hub name, None for a folder."""
-        return (
-            None if self._is_folder() else self.params.revision or known(f"hub:{self.params.name}")
-        )
+        remote = self._remote()
+        return None if self._is_folder() else remote.pin or known(remote.name)
 
     def _locked(self, what: str, known: Callable[[str], str | None]) -> str | None:
         revision = self._revision(known)
         return known(f"{what}:{self.params.name}@{revision}") if revision else None
 
     def _is_folder(self) -> bool:
-        return looks_like_path(self.params.name)
+        return Path(self.params.name).is_absolute()
+
+    def _remote(self) -> RemoteData:
+        """The hub name, at its branch, tag or commit."""
+        return RemoteData(f"hub:{self.params.name}", self.params.revision)
 
     def check(self) -> list[str]:
         """Return a fault for what is neither a hub name nor an encoder's folder, and for an
@@ -230,7 +242,7 @@ class Transformer(EncoderKind):
         name, revision = str(self._folder()), None
         if not self._is_folder():
             name = self.params.name
-            revision = self.params.revision or inputs.revisions.get(_HUB)
+            revision = inputs.revisions.get(_HUB) or self.params.revision
         encoder = TransformerEncoder.from_folder(name, revision, device, inputs.base_precision)
         if self.params.bidirectional:
             encoder.inputs.make_bidirectional()
@@ -242,4 +254,4 @@ class Transformer(EncoderKind):
         return encoder
 
     def _folder(self) -> Path:
-        return Path(self.params.name).expanduser()
+        return Path(self.params.name)

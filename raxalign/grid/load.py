@@ -59,11 +59,21 @@ def _pins_of(grid: Grid) -> dict[str, str | None]:
 
 
 def _named(grid: Grid) -> dict[str, str | None]:
-    """All remote names, each with the pin that the file has."""
+    """All remote names, each with the pin that the file has; None where one of several encoders of
+    the name has none: the others know their own.
+    """
+    found = dict[str, str | None]()
+    for source in _remote_data(grid):
+        found[source.name] = source.pin if found.get(source.name, source.pin) else None
+    return found
+
+
+def _remote_data(grid: Grid) -> Iterator[RemoteData]:
+    """Yield what the encoders, corpora and tasks of a grid read from outside."""
     sources = [s for spec in grid.every_encoder() for s in spec.plugin().sources().values()]
     for plugin, lang, pivot in readers(grid):
         sources += plugin.sources(lang, pivot).values()
-    return {source.name: source.pin for source in sources if isinstance(source, RemoteData)}
+    yield from (source for source in sources if isinstance(source, RemoteData))
 
 
 def renew(grid: Grid, downloads: Path) -> None:
@@ -79,9 +89,7 @@ def renew(grid: Grid, downloads: Path) -> None:
 def remotes(grid: Grid) -> tuple[Remote, ...]:
     """Return what a grid reads from outside, each part once; several may have one pin."""
     found = [remote for spec in grid.every_encoder() for remote in spec.plugin().remotes()]
-    for plugin, lang, pivot in readers(grid):
-        sources = plugin.sources(lang, pivot).values()
-        found += [part for s in sources if isinstance(s, RemoteData) for part in s.parts]
+    found += [part for source in _remote_data(grid) for part in source.parts]
     return tuple(dict.fromkeys(found))
 
 
@@ -331,7 +339,10 @@ def _lock_configs(grid: Grid, lock: Lock) -> None:
 
 def _fetched(grid: Grid, downloads: Path) -> list[Mapping[str, str]]:
     """Fetch or look up all remote data of a grid: source name -> revision or digest."""
-    found: list[Mapping[str, str]] = [spec.plugin().fetch() for spec in grid.every_encoder()]
+    found: list[Mapping[str, str]] = []
+    for spec in grid.every_encoder():
+        encoder = spec.plugin()
+        found += [encoder.fetch(), looked_up(encoder.sources(), downloads)]
     for plugin, lang, pivot in readers(grid):
         found.append(looked_up(plugin.sources(lang, pivot), downloads))
     return found

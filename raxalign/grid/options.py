@@ -31,8 +31,6 @@ def read_options(folder: str, kind: str, options: Sequence[str], where: Path) ->
     model: type[BaseParams] = catalog(folder)[kind].Params
     faults = Faults(where)
     values = _entries(model, options, faults)
-    if folder == "encoders" and "name" in values and (where / str(values["name"].value)).is_dir():
-        values["name"] = replace(values["name"], value=str(where / str(values["name"].value)))
     built = validate(model, Node({}, 0, kind), faults, values=values)
     if faults or built is None:
         told = [f"{f.key}: {f.problem}" + f" ({f.remedy})" * bool(f.remedy) for f in faults.found]

@@ -22,7 +22,7 @@ from raxalign.languages import (
     spelled,
 )
 from raxalign.options.params import BaseParams, Parts, models_in
-from raxalign.options.sources import EncoderMarker, EncoderName
+from raxalign.options.sources import EncoderName
 from raxalign.printing import with_article
 
 Symmetrization = Literal[
@@ -216,11 +216,7 @@ def _encoder(node: Node, faults: Faults) -> dict[str, Node]:
         remedy = f"known: {', '.join(known)}; a folder or hub name is written without a mapping"
         faults.add(node, "an encoder needs a `kind`", remedy)
     else:
-        entries = dict(node.value)
-    name = entries.get("name")
-    if name is not None and isinstance(name.value, str) and faults.folder is not None:
-        found = EncoderMarker().resolve(name.value, faults.folder)
-        entries["name"] = replace(name, value=found)
+        return dict(node.value)
     return entries
 
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from pydantic import ValidationError
 
 from raxalign.catalog import catalog
-from raxalign.errors import RaxalignError
+from raxalign.errors import DataError, RaxalignError
 from raxalign.options.run import BasePrecision, Precision
 from raxalign.store.key import Json, digest
 
@@ -25,6 +25,7 @@ _CATALOGUES = {
     "evaluation": "tasks",
 }
 """Stage kind -> the folder of the plug-ins that make it. The others are made without one."""
+_SHA256 = 64  # hexadecimal digits
 
 
 @dataclass(frozen=True)
@@ -114,13 +115,26 @@ class Stage:
         return self.fitted or self.kind == "evaluation" or "encoder" in self.inputs
 
     @property
+    def places(self) -> dict[str, Path]:
+        """Its local files by the names of their digests. Names of remote data have a colon. Raises
+        `DataError` for a SHA-256 at a relative place: it is another file in each process.
+        """
+        found = dict[str, Path]()
+        for name, place in self.locations.items():
+            if Path(place).is_absolute():
+                found[name] = Path(place)
+            elif ":" not in place and len(self.digests.get(name, "")) == _SHA256:
+                remedy = "Run the command again to plan with the place that it has"
+                raise DataError(place, "was planned at a relative place", remedy=remedy)
+        return found
+
+    @property
     def files(self) -> dict[str, dict[str, Path]]:
         """Its local files: name -> language -> path."""
         files: dict[str, dict[str, Path]] = {}
-        for entry, place in self.locations.items():
+        for entry, path in self.places.items():
             name, _, lang = entry.rpartition("/")
-            if Path(place).is_absolute():
-                files.setdefault(name, {})[lang] = Path(place)
+            files.setdefault(name, {})[lang] = path
         return files
 
     @property

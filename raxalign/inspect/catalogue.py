@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from raxalign.catalog import FOLDERS, Catalog, catalog
 from raxalign.errors import RaxalignError
 from raxalign.options.params import BaseParams, about, models_in
-from raxalign.options.sources import EncoderMarker
+from raxalign.options.sources import HubMarker
 from raxalign.printing import TextTable, counted
 from raxalign.report.document import macro
 
@@ -228,8 +228,10 @@ def _options_of(
         given = profiles.items() if by_profile else ()
         values = _values(field.annotation)
         if field_name in paths:
-            encoder = any(isinstance(mark, EncoderMarker) for mark in field.metadata)
-            values = ("an encoder" if encoder else "a path") + (" | mapping" if parts else "")
+            inner = (getattr(part, "__metadata__", ()) for part in get_args(field.annotation))
+            marks = [mark for some in (field.metadata, *inner) for mark in some]
+            noun = next((mark.noun for mark in marks if isinstance(mark, HubMarker)), "a path")
+            values = noun + (" | mapping" if parts else "")
         yield Option(
             within + name,
             values,

@@ -97,13 +97,14 @@ class Distillation(TrainedMethod["Lessons"]):
         """Return the files of the teacher's folder. Raises `DataError` where it has no encoder."""
         if self.params.teacher is None:
             return {}
-        if not Path(self.params.teacher).is_dir():
+        folder = Path(self.params.teacher).absolute()
+        if not folder.is_dir():
             raise DataError(
-                self.params.teacher,
+                folder,
                 "no such folder, so there is no teacher",
                 remedy="Name a Hugging Face folder, or leave `teacher` out",
             )
-        return Transformer(Transformer.Params(name=self.params.teacher)).sources()
+        return Transformer(Transformer.Params(name=str(folder))).sources()
 
     def effect(self) -> Effect:
         """New weights, and vectors of sentences where the last layer is trained."""

@@ -4,11 +4,16 @@ A param that holds a path is declared ``DataPath`` (or ``DataPath | None``). Rel
 absolute against the grid file's folder when the grid is read; they may hold ``{lang}`` and
 ``{pivot}``, in capitals for codes in capitals. A path of a task (``TaskPath``) may also hold
 ``{source}``, the language that is trained on. A path never enters a key: its file's digest does.
+
+Whether the name of an encoder or a data set is a folder is decided there too, and nowhere else: a
+folder is stored as an absolute path, and whatever is not absolute is a name on the hub. Workers
+have another working directory, so that nobody asks it again.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +26,8 @@ _PLACEHOLDERS = ("{lang}", "{pivot}")
 _SOURCE = "{source}"  # of a path of a task: the language that is trained on
 _SIDE = "{side}"  # of a path that stands for the files of both sides
 _PATH_STARTS = ("/", "./", "../", "~")
+_OF_PROGRAMS = frozenset({".git", ".cache"})
+_PIN = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -59,12 +66,16 @@ class PathMarker:
 
 
 @dataclass(frozen=True)
-class EncoderMarker(PathMarker):
-    """Marks a string param as the name of an encoder: a folder, a hub name or a kind of encoder."""
+class HubMarker(PathMarker):
+    """Marks a string param as a name on the hub, or a folder in its place. Tables of options call
+    it a `noun`.
+    """
+
+    noun: str = "a name or a path"
 
     def resolve(self, path: str, folder: Path) -> str:
-        """Return the name, made an absolute path where it is a folder: it looks like a path, or it
-        exists in `folder`.
+        """Return the name, made an absolute path where it is a folder: it begins with ``/``,
+        ``./``, ``../`` or ``~``, or it exists in `folder`.
         """
         is_folder = path.startswith(_PATH_STARTS) or (path.strip() and (folder / path).is_dir())
         return absolute(path, folder) if is_folder else path
@@ -73,24 +84,45 @@ class EncoderMarker(PathMarker):
 DataPath = Annotated[str, PathMarker()]
 TaskPath = Annotated[str, PathMarker(of_task=True)]
 DataPrefix = Annotated[str, PathMarker(is_prefix=True)]
-EncoderName = Annotated[str, EncoderMarker()]
+EncoderName = Annotated[str, HubMarker(noun="an encoder")]
 """An encoder, named as under a grid's `encoder`. Its stage enters the key, its name does not."""
+HubName = Annotated[str, HubMarker()]
+"""A data set of the hub, or a local copy of its repository. Its sources enter the key."""
 
 
 @dataclass(frozen=True)
 class LocalFile:
-    """A file whose SHA-256 is its identity."""
+    """A file whose SHA-256 is its identity. Its path is absolute."""
 
     path: Path
+
+    @classmethod
+    def within(cls, folder: Path, name: str) -> dict[str, LocalFile]:
+        """Return each file of a folder as ``name/its path there``, also of folders that it links
+        to, but not what git and the hub's client keep there. A folder that is missing or empty
+        stands for itself, so that the plan reports it.
+        """
+        found, seen = dict[str, LocalFile](), set[str]()
+        for top, folders, files in os.walk(folder, followlinks=True):
+            seen.add(os.path.realpath(top))
+            folders[:] = [
+                own
+                for own in sorted({*folders} - _OF_PROGRAMS)
+                if os.path.realpath(Path(top, own)) not in seen
+            ]
+            paths = (Path(top, own) for own in sorted(files))
+            found |= {f"{name}/{p.relative_to(folder).as_posix()}": cls(p) for p in paths}
+        return found or {name: cls(folder)}
 
 
 @dataclass(frozen=True)
 class RemoteData:
-    """Data that is fetched: its `name` (``opus:Europarl/v8/de-en``), and `pin`, a revision or
+    """Data that is fetched: its `name` (``opus:Europarl/v8/de-en``), and `pin`, a commit or
     SHA-256 from the YAML file.
 
     Without a pin the identity is looked up in ``<grid>.lock`` by name, and is unresolved until
-    something has written it there.
+    something has written it there. A pin that is not a digest, such as a branch, says what to look
+    up and not what is read: it becomes a part of the name (``hub:NAME@main``).
 
     Attributes:
         look_up: finds the revision or SHA-256 that it has now, given the folder of downloads, and
@@ -103,6 +135,12 @@ class RemoteData:
     pin: str | None = None
     look_up: Callable[[Path], str] | None = field(default=None, compare=False, repr=False)
     parts: tuple[Any, ...] = field(default=(), compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.pin is not None and not _PIN.fullmatch(self.pin):
+            if self.pin and f"@{self.pin}" not in self.name:
+                object.__setattr__(self, "name", f"{self.name}@{self.pin}")
+            object.__setattr__(self, "pin", None)
 
 
 Source = LocalFile | RemoteData

@@ -79,7 +79,7 @@ class AlignRequest:
         notes: dict[str, Any] = dict(workshop.store.manifest("aligned", stage.key).notes)
         if partial := {**WordPairs.left_out(*folders.values()), **notes.get("partial", {})}:
             notes["partial"] = partial
-        origin = Origin.named(self.encoder) if start.by_name else Origin()
+        origin = Origin.named(str(start.params.name)) if start.by_name else Origin()
         told = Caveats.said(self.method, notes)
         card = Card(
             *(self.method, params, start.label(), languages, self.pivot, self.seed),
@@ -104,7 +104,8 @@ class _GivenPairs(SharedStages):
 
     def training_pairs(self, lang: str, sentences: int, draw: int | None) -> Stage:  # noqa: ARG002
         """Add the word pairs of a language."""
-        files = {file.name: LocalFile(file) for file in self.folders[lang].glob("*.arrow")}
+        folder = self.folders[lang].absolute()
+        files = {file.name: LocalFile(file) for file in folder.glob("*.arrow")}
         params = {"lang": lang, "pivot": self.grid.pivot}
         return self.add(Stage("pairs", "given", 1, params, {}, *self.identity.of(files)))
 

@@ -23,7 +23,7 @@ from raxalign.grid.load import Opened
 from raxalign.grid.lock import Lock
 from raxalign.grid.options import read_options
 from raxalign.grid.plan import Plan
-from raxalign.grid.specs import TaskSpec
+from raxalign.grid.specs import Spec, TaskSpec
 from raxalign.grid.stage import Stage
 from raxalign.grid.trial import Trial
 from raxalign.methods.base import Effect
@@ -136,9 +136,8 @@ def _plan(
     identity = Identity(opened.storage.digests.of, lambda name: found.get(name) or lock.get(name))
     shared = SharedStages(grid, identity)
     start = shared.encoder(spec)
-    folder = Path(request.encoder).expanduser().absolute()
-    records, files = OutFolder(folder).transforms(), (OutFolder.TRANSFORMS, OutFolder.TENSORS)
-    digests, locations = identity.of({n: LocalFile(folder / n) for n in files if records})
+    records, files = _records(spec)
+    digests, locations = identity.of(files)
     stage = Stage("aligned", GIVEN, 1, {}, {"encoder": start.key}, digests, locations)
     aligned = shared.add(replace(stage, precision=request.precision or opened.run.precision))
     # what other tasks ask for may not suit the encoder
@@ -164,6 +163,16 @@ def _plan(
     unique = tuple({trial.key: trial for trial in trials}.values())
     plan = Plan(grid.name, grid.pivot, len(trials), unique, shared.stages, {})
     return plan.only(iter(unique)), aligned
+
+
+def _records(spec: Spec) -> tuple[list[dict[str, Any]], dict[str, LocalFile]]:
+    """Return the records of the transforms of an encoder's folder, and the files that hold them.
+    Neither a name on the hub nor a kind is a folder of the same name here.
+    """
+    folder = Path(getattr(spec.params, "name", ""))
+    records = OutFolder(folder).transforms() if folder.is_absolute() else []
+    names = (OutFolder.TRANSFORMS, OutFolder.TENSORS) if records else ()
+    return records, {name: LocalFile(folder / name) for name in names}
 
 
 def _trial(stages: TaskStages, given: TrialInputs, aligned: Stage, label: str) -> Trial:

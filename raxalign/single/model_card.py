@@ -96,8 +96,7 @@ def hub_name(name: object) -> str | None:
     ('bert-base-multilingual-cased', None)
     """
     text = str(name)
-    there = _HUB.fullmatch(text) and not text.startswith(".")
-    return text if there and not Path(text).expanduser().exists() else None
+    return text if _HUB.fullmatch(text) and not text.startswith(".") else None
 
 
 def _name(options: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ import raxalign
 from raxalign.catalog import catalog
 from raxalign.errors import RaxalignError, StorageError
 from raxalign.grid.search import Space
+from raxalign.options.sources import HubMarker
 
 _FIRST = ("quickstart", "paper", "mine", "unseen", "sets", "sources", "curve", "adaptive", "layers")
 FOLDERS = {"method": "methods", "task": "tasks", "corpus": "corpora"}
@@ -113,6 +114,7 @@ def write_search(
         "name": path.stem,
         "languages": ", ".join(languages),
         "corpus": _corpus(str(values["corpus"])),
+        "encoder": _encoder(str(values["encoder"])),
         "params": _params(spaces, options, languages),
         "task": task,
         "task_options": task_options.strip() or "{}",
@@ -172,6 +174,12 @@ def _corpus(text: str) -> str:
     if text in catalog("corpora"):
         return f"{{source: {text}}}"
     return f"{{source: moses, path: {Path(text).absolute()}}}"
+
+
+def _encoder(text: str) -> str:
+    """Return an encoder as a grid file has it; a folder that is named from here by its place."""
+    is_written = text.startswith("{") or text in catalog("encoders")
+    return text if is_written else HubMarker().resolve(text, Path.cwd())
 
 
 def _main_metric(task: str) -> str:

@@ -526,10 +526,10 @@ class Workshop:
 
 def _planned(stage: Stage) -> dict[Path, str]:
     """Return the local files that a stage reads, each with its SHA-256 in the plan. Raises
-    `DataError` for one that has come since into a folder which is opened as a whole.
+    `DataError` for one that has come since into a folder which is opened as a whole, and for one
+    at a relative place.
     """
-    named = {name: Path(place) for name, place in stage.locations.items()}
-    places = {name: path for name, path in named.items() if path.is_absolute() or path.is_file()}
+    places = stage.places
     with suppress(DataError):  # where a folder has gone, its files have too
         places |= {n: s.path for n, s in _sources(stage) if isinstance(s, LocalFile)}
     for name in sorted(places.keys() - stage.digests.keys()):

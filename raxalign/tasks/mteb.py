@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, final
@@ -22,7 +22,7 @@ from pydantic import Field
 
 from raxalign.arrays import Floats
 from raxalign.catalog import PluginFile
-from raxalign.corpora.readers.hub import hub_error
+from raxalign.corpora.readers.hub import dataset_revision, hub_error
 from raxalign.corpora.readers.repository import first_line
 from raxalign.corpora.text.words import tokenize, within_text
 from raxalign.encoders.models.vectors import Layers, parse_layers
@@ -34,7 +34,7 @@ from raxalign.measured import share
 from raxalign.options.params import Removed
 from raxalign.options.sources import DataPath, LocalFile, RemoteData, Source
 from raxalign.sample import Sample, column, numbered
-from raxalign.store.key import file_digest
+from raxalign.store.key import digest, file_digest
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds, means
 from raxalign.tasks.vectors import frame
 from raxalign.tasks.vectors.frame import (
@@ -179,27 +179,32 @@ def folder_of(task: type[AbsTask], given: Mapping[str, str]) -> Path | None:
     """Return the local folder of a task's data: the given one, or that of its metadata; None where
     it is on the hub.
     """
-    path = given.get(task.metadata.name) or str(task.metadata.dataset["path"])
-    return Path(path) if task.metadata.name in given or Path(path).is_dir() else None
+    if (name := task.metadata.name) in given:
+        return Path(given[name])
+    path = Path(str(task.metadata.dataset["path"]))
+    return path if path.is_absolute() else None
+
+
+def _commit(path: str, revision: str, downloads: Path) -> str:  # noqa: ARG001
+    return dataset_revision(path, revision)
 
 
 def sources(
     known: Mapping[str, type[AbsTask]], names: tuple[str, ...], params: Any
 ) -> dict[str, Source]:
-    """Return the data of some tasks: each file of a local folder, the user's file, or the revision
-    of a data set on the hub that mteb names.
+    """Return the data of some tasks: each file of a local folder, the user's file, or a data set on
+    the hub at the revision that mteb names.
     """
     found: dict[str, Source] = {}
     for name in names:
         folder = folder_of(known[name], params.data)
         if folder is None:
             dataset = known[name].metadata.dataset
-            found[name] = RemoteData(f"hub:{dataset['path']}", str(dataset.get("revision")))
-        elif not folder.is_dir():
-            found[name] = LocalFile(folder)  # which the plan reports as missing
+            path, revision = str(dataset["path"]), str(dataset.get("revision") or "main")
+            look_up = partial(_commit, path, revision)
+            found[name] = RemoteData(f"hub:{path}", revision, look_up)
         else:
-            files = sorted(path for path in folder.rglob("*") if path.is_file())
-            found |= {f"{name}/{path.relative_to(folder)}": LocalFile(path) for path in files}
+            found |= LocalFile.within(folder, name)
     if params.definitions is not None:
         found["definitions"] = LocalFile(Path(params.definitions))
     return found
@@ -286,20 +291,28 @@ class SubsetScore:
     reported: Mapping[str, float]
 
 
-def loaded(kind: type[AbsTask], subsets: list[str], folder: Path | None) -> Any:
-    """Return a task with the data of some subsets, from a local folder where there is one. Training
-    splits are left out where there are others.
+def loaded(
+    kind: type[AbsTask],
+    subsets: list[str],
+    folder: Path | None,
+    state: str | None,
+    cache: Path | None,
+) -> Any:
+    """Return a task with the data of some subsets, from a local folder where there is one, else
+    from the hub, at its `state`: the digest of the folder's files, by which `cache` has its rows,
+    or a commit (None: what mteb names). Training splits are left out where there are others.
 
     Raises `DataError` or `TransientError` where the data cannot be had.
     """
     task: Any = kind()
+    dataset = {**task.metadata.dataset, **({"revision": state} if state else {})}
     if folder is not None:
         dataset = {"path": str(folder), "revision": "local"}
-        task.metadata = task.metadata.model_copy(update={"dataset": dataset})
+    task.metadata = task.metadata.model_copy(update={"dataset": dataset})
     task.hf_subsets = subsets
     task.filter_eval_splits([s for s in task.eval_splits if s != "train"] or task.eval_splits)
     try:
-        with _quiet():
+        with _quiet(), _rows_kept(cache and folder and cache / "hub" / "copies" / str(state)):
             task.load_data()
     except Exception as error:
         name, found = task.metadata.name, hub_error(f"{task.metadata.name} (mteb)", error)
@@ -373,6 +386,21 @@ def _quiet() -> Iterator[None]:
     ):
         warnings.simplefilter("ignore")
         yield
+
+
+@contextlib.contextmanager
+def _rows_kept(cache: Path | None) -> Iterator[None]:
+    """Have the datasets library keep rows in a folder (None: its own). By itself it takes those of
+    a file of the same path and time for those of another one.
+    """
+    from datasets import config as settings
+
+    own = settings.HF_DATASETS_CACHE
+    settings.HF_DATASETS_CACHE = own if cache is None else cache
+    try:
+        yield
+    finally:
+        settings.HF_DATASETS_CACHE = own
 
 
 _Found = tuple[SearchDirection | None, SubsetScore]
@@ -497,7 +525,7 @@ class Mteb(Task):
             found: list[_Found] = []
             view, notes[lang] = aligned.toward(lang), {}
             for name in self.params.tasks:
-                own, notes[lang][name] = self._of_task(view, name, lang, inputs.pivot)
+                own, notes[lang][name] = self._of_task(view, name, lang, inputs)
                 found += own
             tables += [_examples(lang, way, entry) for way, entry in found]
             for split in dict.fromkeys(entry.split for _, entry in found):
@@ -508,12 +536,15 @@ class Mteb(Task):
         return Outcome(scores, pa.concat_tables(tables), notes)
 
     def _of_task(
-        self, aligned: AlignedEncoder, name: str, lang: str, pivot: str
+        self, aligned: AlignedEncoder, name: str, lang: str, inputs: TaskInputs
     ) -> tuple[list[_Found], dict[str, Any]]:
         """Return what is found for the subsets of one task in one language, and notes."""
         params, kind = self.params, self._known()[name]
-        sides = subsets_of(kind, lang, pivot)
-        task = loaded(kind, list(sides), folder_of(kind, params.data))
+        sides, folder = subsets_of(kind, lang, inputs.pivot), folder_of(kind, params.data)
+        state = inputs.digests.get(f"{name}/{lang}")
+        if folder is not None:
+            state = digest({n: d for n, d in inputs.digests.items() if n.startswith(f"{name}/")})
+        task = loaded(kind, list(sides), folder, state, inputs.downloads)
         reading = SentenceReading(params.layers, params.pooling)
         encoder = EncoderForMteb(aligned, reading, task, sides)
         found = list(scores_of(task, encoder))

@@ -15,7 +15,7 @@ from raxalign.encoders.models.vectors import LayerList
 from raxalign.lazy import np, pa, torch
 from raxalign.measured import Measured, count, share, standard_error
 from raxalign.options.params import LATER, Removed
-from raxalign.options.sources import Source
+from raxalign.options.sources import HubName, Source
 from raxalign.sample import Sample, column, units_of
 from raxalign.similarity.measures import Measure
 from raxalign.similarity.neighbors import nearest_neighbors
@@ -180,9 +180,9 @@ class SentenceRetrieval(VectorTask):
         also in languages that the grid does not align, a set of the hub (`tatoeba` as in XTREME,
         `flores`: FLORES+, `ntrex`: NTREX-128) or files of the task's own.
         """
-        dataset: Annotated[str | None, LATER] = None
-        """Another name of the set on the hub, or a local copy of its repository (none: the set's
-        own).
+        dataset: Annotated[HubName | None, LATER] = None
+        """Another name of the set on the hub, or the folder of a local copy of its repository
+        (none: the set's own).
         """
         revision: Annotated[str, LATER] = Field("main", description=REVISION.description)
         codes: Annotated[dict[str, str], LATER] = Field(default_factory=dict)

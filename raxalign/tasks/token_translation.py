@@ -26,7 +26,7 @@ from raxalign.errors import DataError
 from raxalign.languages import labels_with, language
 from raxalign.lazy import np, pa, torch
 from raxalign.options.params import LATER, SEVERAL, BaseParams
-from raxalign.options.sources import DataPath, Source
+from raxalign.options.sources import DataPath, HubName, Source
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds, means
 from raxalign.tasks.classifiers.examples import Example, Examples
 from raxalign.tasks.classifiers.scheme import XNLI
@@ -92,9 +92,12 @@ class XnliSentences:
         def rows(prefix: str, code: str) -> Examples:
             """The rows of the language, or of the pivot, as a source of the language."""
             file = inputs.files.get(f"{prefix}{split}", {}).get(lang)
-            commit = inputs.digests.get(f"{prefix}hub/{lang}")
             files: dict[str, dict[str, Path]] = {split: {code: file}} if file else {}
-            digests = {f"hub/{code}": commit} if commit else {}
+            digests = {
+                f"{name.removeprefix(prefix).removesuffix(f'/{lang}')}/{code}": own
+                for name, own in inputs.digests.items()
+                if name.startswith(f"{prefix}hub/") and name.endswith(f"/{lang}")
+            }
             head = self.task.head(replace(inputs, files=files, digests=digests))
             found: Examples = head.data.rows(split, code)
             return found
@@ -466,7 +469,7 @@ class TokenTranslation(Task):
         from the hub (`xnli`), or of local files like XNLI's, whose rows are parallel in all
         languages; premise and hypothesis of a row are one sentence.
         """
-        dataset: Annotated[str, DATASET, LATER] = XNLI.dataset
+        dataset: Annotated[HubName, DATASET, LATER] = XNLI.dataset
         revision: Annotated[str, REVISION, LATER] = "main"
         samples: Annotated[int, LATER] = Field(0, ge=0)
         """Number of translated test sentences whose text is kept in the predictions, from the first

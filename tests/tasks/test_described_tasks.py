@@ -88,7 +88,8 @@ def test_sib200_is_read_as_it_is_published_by_codes_of_flores(tmp_path):
     file = tmp_path / "deu_Latn" / "validation.parquet"
     write_parquet(file, **topics, text=["Ein Berg.", "Ein Rechner."])
     task = made("classification", preset="sib200", dataset=str(tmp_path))
-    assert task.sources("de", "en")["hub"].name == f"hub:{tmp_path}/deu_Latn@main"
+    (name,) = task.sources("de", "en")
+    assert name == "hub/deu_Latn/deu_Latn/validation.parquet"  # of a configuration and its file
     found = [("Ein Berg.", "geography"), ("Ein Rechner.", "science/technology")]
     assert labelled(task, "dev", "de", tmp_path) == found
     assert task.guessing == 1 / 7

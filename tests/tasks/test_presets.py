@@ -13,6 +13,7 @@ import pytest
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import DataError
 from raxalign.grid.load import open_grid
+from raxalign.options.sources import LocalFile
 from raxalign.tasks import belebele
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.classifiers.head import ChoiceHead, read_choices
@@ -66,6 +67,10 @@ def test_questions_of_a_language_are_picked_by_their_ids(tmp_path):
     task.sets = replace(task.sets, dataset=str(folder), train_dataset=str(folder))
     assert [row.id for row in read(tmp_path, task, "test", "fi").rows] == ["finnish-1"]
     assert [row.id for row in read(tmp_path, task, "train", "en").rows] == ["english-1"]
+    assert set(task.sources("fi", "en").values()) == {
+        LocalFile(path) for path in folder.rglob("*.parquet")
+    }
+    task = made("tydiqa")
     names = {lang: task.sources(lang, "en")["hub"].name for lang in ("fi", "ko")}
     assert len({*names.values()}) == 2  # each has its own rows in keys
 

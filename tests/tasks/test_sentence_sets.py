@@ -8,6 +8,7 @@ import pytest
 
 from raxalign.errors import DataError, GridError
 from raxalign.grid.load import open_grid
+from raxalign.options.sources import LocalFile
 from raxalign.tasks.vectors.pairs import SentenceFiles
 from raxalign.values.results import rows
 from tests.grids import TINY, write_grid
@@ -39,8 +40,11 @@ def test_tatoeba_is_read_as_xtreme_publishes_it(tmp_path):
     write_parquet(file, **texts, **codes)
     read = task(data="tatoeba", dataset=str(tmp_path), profile="xtreme", layers="last")
     assert not read.needs().bitext
-    (source,) = read.sources("de", "en").values()
-    assert source.name == f"hub:{tmp_path}/tatoeba.deu@main"
+    assert read.sources("de", "en") == {
+        f"pairs/tatoeba.deu/{file.relative_to(tmp_path)}": LocalFile(file)
+    }
+    ((side, source),) = task(data="tatoeba").sources("de", "en").items()
+    assert (side, source.name) == ("pairs", "hub:google/xtreme/tatoeba.deu@main")
     outcome = evaluated(read, static(SPACES))
     assert outcome.predictions["id"].to_pylist() == [0, 2]
     assert values(outcome)["accuracy"] == 1.0

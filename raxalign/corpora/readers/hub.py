@@ -34,7 +34,11 @@ _ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".7z", ".rar")
 
 
 def dataset_revision(name: str, revision: str) -> str:
-    """Return the commit of a dataset's branch or tag; raises `DataError` or `TransientError`."""
+    """Return the commit of a dataset's branch or tag; a commit is its own. Raises `DataError` or
+    `TransientError`.
+    """
+    if COMMIT.fullmatch(revision):
+        return revision
     from huggingface_hub import HfApi
 
     with dataset_call(name):
@@ -48,8 +52,8 @@ class MissingSplit(DataError):
 def load_rows(
     name: str, config: str | None, split: str, revision: str | None, cache: Path | None = None
 ) -> Dataset:
-    """Return the rows of a split of a dataset on the hub (or of a local copy of its repository),
-    by default in the hub's own cache.
+    """Return the rows of a split of a dataset on the hub (or of a local copy of its repository, an
+    absolute path), by default in the hub's own cache.
 
     A configuration that the repository does not describe is the folder of that name, as on the
     branches of converted parquet files (``refs/convert/parquet``:
@@ -83,13 +87,15 @@ def prepared(
 ) -> DatasetBuilder:
     """Return the builder of a configuration, whose rows are in `cache`. They are made of the files
     in the hub's cache where they are not there; what that lacks too is fetched. Nothing is asked of
-    the hub where `revision` is a commit, and the rows or the files are there.
+    the hub where `revision` is a commit, and the rows or the files are there. That of a local copy
+    is the digest of its files, so that rows of other ones are never taken for these.
 
     Raises `RaxalignError`, or what the libraries raise (see `hub_error`).
     """
     place = str(cache / "hub") if cache else None
-    if Path(name).is_dir():
-        builder = _builder(name, config, revision, place)
+    if Path(name).is_absolute():
+        place = place and f"{place}/copies/{revision}"
+        builder = _builder(name, config, None, place)
     else:
         repository, outline = _outlined(name, revision, cache)
         if outline is None:
@@ -186,8 +192,7 @@ def _outlined(
     """
     from datasets import config as settings
 
-    known = revision is not None and COMMIT.fullmatch(revision)
-    commit = str(revision) if known else dataset_revision(name, revision or "main")
+    commit = dataset_revision(name, revision or "main")
     repository = Repository(name, commit, "dataset")
     folder = cache / "hub" if cache else Path(settings.HF_DATASETS_CACHE)
     outline = (folder / "outlines" / commit / name.replace("/", "--")).resolve()

@@ -201,12 +201,15 @@ class HubUse:
         """Return the user's error for what came of an error of the hub's client, or caused it; None
         for one of others. `purpose` is what the hub was asked to do, `revision` what it looked for.
         """
-        asked = f", asked to {purpose}" if purpose else ""
+        asked, here = f", asked to {purpose}" if purpose else "", ""
+        if (folder := Path(name.removeprefix("hub:")).absolute()).is_dir():
+            here = f". The folder {folder} is not read: paths are relative to the grid file"
         for cause in reversed(causes(error)):
             if found := _refusal(cause, self.noun, self.absent, revision):
-                return DataError(name, found[0], remedy=found[1])
+                return DataError(name, found[0], remedy=found[1].removesuffix(".") + here)
             if told := _silence(cause):
-                return TransientError(f"{name}: {told[0]}{asked}. {told[1]}, or {self.instead}")
+                remedy = f"{told[1]}, or {self.instead}{here}"
+                return TransientError(f"{name}: {told[0]}{asked}. {remedy}")
         return None
 
 

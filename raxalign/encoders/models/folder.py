@@ -57,14 +57,6 @@ def is_hub_name(name: str) -> bool:
     return len(name) <= 96 and known is not None
 
 
-def looks_like_path(name: str) -> bool:
-    """Return whether an encoder's name is a folder rather than a hub name: it begins with ``/``,
-    ``./``, ``../`` or ``~``, or exists.
-    """
-    path = Path(name)
-    return name.startswith(("/", "./", "../", "~", "\\")) or path.is_absolute() or path.is_dir()
-
-
 def read_paths(paths: Iterable[str]) -> set[str]:
     """Return those of the relative paths of an encoder's files from which it is opened: all but
     those known to be never read, and of its folders those of a sentence's vector.

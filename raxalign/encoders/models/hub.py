@@ -20,7 +20,7 @@ from raxalign.corpora.readers.repository import (
     is_gated,
     patiently,
 )
-from raxalign.encoders.models.folder import looks_like_path, read_config, read_paths
+from raxalign.encoders.models.folder import read_config, read_paths
 from raxalign.errors import DataError, RaxalignError, TransientError
 
 NO_NAME = "is neither a folder nor a name on the Hugging Face Hub"
@@ -151,15 +151,16 @@ class HubEncoder(Remote):
             return not patiently(name, lambda: file_exists(name, path, revision=revision))
 
     def _commit(self, pin: str | None) -> str:
-        known = pin or self.revision
-        found = known if known and COMMIT.fullmatch(known) else None
-        return found or hub_revision(self.encoder, known)
+        # one of its own is meant: the lock has that of the same name without a revision
+        known = next((r for r in (self.revision, pin) if r and COMMIT.fullmatch(r)), None)
+        return known or hub_revision(self.encoder, pin or self.revision)
 
 
 def encoder_place(name: str, revision: str | None = None) -> Path:
-    """Return the folder of an encoder that is one, or of a hub name (see `encoder_folder`)."""
-    is_folder = looks_like_path(name)
-    return Path(name).expanduser() if is_folder else encoder_folder(name, revision)
+    """Return the folder of an encoder that is one, an absolute path, or of a hub name (see
+    `encoder_folder`).
+    """
+    return Path(name) if Path(name).is_absolute() else encoder_folder(name, revision)
 
 
 def encoder_folder(name: str, revision: str | None) -> Path:

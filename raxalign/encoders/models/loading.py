@@ -28,7 +28,6 @@ from raxalign.encoders.models.folder import (
     check_folder,
     has_head,
     holds_both,
-    looks_like_path,
     read_config,
     weight_headers,
 )
@@ -75,8 +74,7 @@ def load_model(
     from transformers import AutoConfig, AutoTokenizer
 
     folder = encoder_place(name, revision)
-    if looks_like_path(name):
-        name = str(folder)
+    if str(folder) == name:
         check_folder(folder)
     if (folder / ADAPTER).is_file():
         require("peft", f"{name}/{ADAPTER}")  # without it the adapter would be passed over

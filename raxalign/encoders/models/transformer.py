@@ -97,14 +97,15 @@ class TransformerEncoder(Encoder):
         device: str = "cpu",
         base: BasePrecision = "fp32",
     ) -> TransformerEncoder:
-        """The encoder of a local folder or a hub name, in eval mode, with its configuration of
-        sentence-transformers, where it has one, or the pooling of SONAR; see `load_model` for the
-        arguments and the errors. Pieces that are not the tokenizer's own are reported wherever text
-        is read. With `base` the weights are held in bfloat16, and nothing of the model is trained.
+        """The encoder of a local folder (a path, or a text that is an absolute one) or a hub name,
+        in eval mode, with its configuration of sentence-transformers, where it has one, or the
+        pooling of SONAR; see `load_model` for the arguments and the errors. Pieces that are not the
+        tokenizer's own are reported wherever text is read. With `base` the weights are held in
+        bfloat16, and nothing of the model is trained.
         """
         from raxalign.encoders.models.pieces import other_pieces
 
-        name = str(path_or_name)
+        name = path_or_name if isinstance(path_or_name, str) else str(path_or_name.absolute())
         encoder = cls(*load_model(name, revision, base), device)
         encoder.base_precision = base
         file, kinds = files_of(encoder_place(name, revision)), encoder.model.config.architectures

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
@@ -17,7 +18,7 @@ from raxalign.grid.expansion.identity import Identity
 from raxalign.grid.file import Grid
 from raxalign.grid.specs import Spec
 from raxalign.grid.stage import Stage
-from raxalign.options.params import BaseParams, Parts
+from raxalign.options.params import Parts
 from raxalign.options.run import RunConfig
 from raxalign.tasks.base import Task
 
@@ -35,17 +36,6 @@ _ROW_BYTES = 150
 """Bytes of a row in the file of a task: those of XNLI and PAWS-X have some more."""
 
 _COLUMNS = {"pairs": ("src", "tgt"), "bitext": ("src", "tgt"), "text": ("words",)}
-
-
-def _params_in_key(params: BaseParams, digests: Mapping[str, str]) -> dict[str, Any]:
-    """Return the params without the name of what is loaded: where digests stand for the data, the
-    name is only a place.
-    """
-    return {
-        name: value
-        for name, value in params.identity().items()
-        if not (digests and name in {"name", "revision"})
-    }
 
 
 def _once(make: Callable[..., Stage]) -> Callable[..., Stage]:
@@ -157,11 +147,25 @@ class SharedStages:
     def code_not_run(self) -> Iterator[str]:
         """Yield a remark on each encoder whose folder names code of its own."""
         for stage in self.stages.values():
-            places = map(Path, stage.locations.values()) if stage.kind == "encoder" else ()
+            places = stage.places.values() if stage.kind == "encoder" else ()
             configs = (p for p in places if p.name in {"config.json", "tokenizer_config.json"})
             for path in [path for path in configs if "auto_map" in read_config(path)][:1]:
                 told = "names code of the encoder's own, which is never run: transformers' own is"
                 yield f"{path}: `auto_map` {told}"
+
+    def folders_not_read(self) -> Iterator[str]:
+        """Yield a remark on each encoder of the hub that is a folder of the working directory, too:
+        who wrote its name may have meant that.
+        """
+        for stage in self.stages.values():
+            for place in stage.locations.values() if stage.kind == "encoder" else ():
+                name = place.removeprefix("hub:").partition("@")[0]
+                if place != name and (folder := Path(name).absolute()).is_dir():
+                    way = os.path.relpath(folder, self.grid.path.absolute().parent)
+                    yield (
+                        f"encoder: {name} is read from the hub, and not from the folder {folder}:"
+                        f" paths are relative to the grid file, where that is {way}"
+                    )
 
     def computed_by(self, family: str) -> RunConfig:
         """Return how what is made with encoders of a family is computed. Static vectors are read,
@@ -389,7 +393,7 @@ class SharedStages:
                 "encoder",
                 spec.kind,
                 kind.VERSION,
-                _params_in_key(spec.params, digests),
+                spec.params.identity(),
                 {f"text/{lang}": self.text(lang, largest).key for lang in every if made},
                 digests,
                 locations,
@@ -442,9 +446,10 @@ class SharedStages:
             return found
         for lang in languages if training.translations else (pivot,):
             sources = task.sources(lang, pivot)
-            read = "train" if "train" in sources else "hub"
+            of = {name: name.partition("/")[0] for name in sources}  # of several files, too
+            read = "train" if "train" in of.values() else "hub"
             outside, named = self.identity.of_languages(
-                {lang: {name: source for name, source in sources.items() if name == read}}
+                {lang: {name: source for name, source in sources.items() if of[name] == read}}
             )
             stage = Stage(
                 "pieces",
@@ -466,7 +471,7 @@ def _row_count(stage: Stage) -> float:
     """
     task: Any = stage.params["task"]
     made = task["phrasebook"]["train"] if task.get("data") == "phrasebook" else math.inf
-    files = [Path(place) for place in stage.locations.values() if Path(place).is_absolute()]
+    files = stage.places.values()
     try:
         held = sum(path.stat().st_size for path in files) / _ROW_BYTES if files else math.inf
     except OSError:  # a missing file is reported when its digest is asked for

@@ -454,6 +454,7 @@ class _Expansion:
                 *self.tasks.warnings,
                 *_idle_prefixes(grid, self.tasks.by_name()),
                 *self.shared.code_not_run(),
+                *self.shared.folders_not_read(),
             ),
             missing=tuple(map(str, identity.missing)),
             plugins=grid.plugins,

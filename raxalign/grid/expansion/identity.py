@@ -39,7 +39,9 @@ class Identity:
         self.missing: dict[Path, str] = {}
 
     def of(self, sources: Mapping[str, Source]) -> tuple[dict[str, str], dict[str, str]]:
-        """Return (digests, locations) of some sources, by name."""
+        """Return (digests, locations) of some sources, by name. Raises `DataError` for a local file
+        at a relative path: workers have another working directory.
+        """
         digests, locations = {}, {}
         for name, source in sources.items():
             if isinstance(source, LocalFile):
@@ -76,6 +78,10 @@ class Identity:
         return (digests, locations), {"sources": names} if names else {}
 
     def _file(self, path: Path) -> str:
+        if not path.is_absolute():
+            told = "is relative to no grid file, so that it is not read"
+            remedy = "Declare the option for a path as a `DataPath`, or give an absolute path"
+            raise DataError(path, told, remedy=remedy)
         if path not in self.files:
             try:
                 self.files[path] = self._file_digests(path)

@@ -10,6 +10,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -156,8 +157,9 @@ class HubSets:
     ids: str = ""
 
     def identity(self) -> dict[str, object]:
-        """Return what keys have of the sets."""
-        return {name: value for name, value in asdict(self).items() if name != "ids"}
+        """Return what keys have of the sets; the files of a local copy enter for themselves."""
+        named = asdict(self).items()
+        return {n: told for n, told in named if n != "ids" and not Path(str(told)).is_absolute()}
 
     def at(self, split: str, lang: str, pivot: str, names: LanguageNames) -> HubSet:
         """Return what has the rows of a split of a language."""

@@ -396,7 +396,7 @@ class Splits:
         if self.params.data == "hub":
             sets = self.task.hub_sets(lang, self.pivot)
             name = split if split in sets else "hub"
-            found = sets[name].at(self.inputs.digests.get(f"{name}/{lang}"))
+            found = sets[name].at(self.inputs.digests, name, lang)
             return self.head.read_hub(found, split)
         if self.params.data == "phrasebook":
             from raxalign.corpora.phrasebook import LANGS

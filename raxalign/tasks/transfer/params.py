@@ -7,17 +7,17 @@ Field(5e-5, gt=0)``. Those that are not declared here are in `raxalign.train.opt
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
 from raxalign.corpora.readers.hub import HubRows, dataset_revision, load_rows
 from raxalign.options.params import LATER, BaseParams, Removed
-from raxalign.options.sources import RemoteData, TaskPath
+from raxalign.options.sources import HubMarker, LocalFile, RemoteData, Source, TaskPath
+from raxalign.store.key import digest
 from raxalign.tasks.base import Task
 from raxalign.train.options import TrainSettings, pair_of
 
@@ -47,8 +47,9 @@ class DataFiles(BaseParams):
 
 @dataclass(frozen=True)
 class HubSet:
-    """A configuration of a data set of the hub, at a branch, tag or commit; `part` is what the ids
-    of a language's rows begin with, where one configuration has several languages.
+    """A configuration of a data set of the hub, at a branch, tag or commit, or of a local copy (an
+    absolute path); `part` is what the ids of a language's rows begin with, where one configuration
+    has several languages.
     """
 
     dataset: str
@@ -56,21 +57,30 @@ class HubSet:
     revision: str
     part: str = ""
 
-    def source(self) -> RemoteData:
-        """Return its name in keys and lock files, pinned where the revision is a commit; its rows
-        are fetched when they are read. A local copy has no files on the hub.
+    def sources(self, name: str) -> dict[str, Source]:
+        """Return what is read of it, called `name`: the set, whose rows are fetched when they are
+        read, or each file of a local copy, of which there is no revision. Both enter keys with the
+        configuration, since files do not say which of them is read.
         """
-        dataset, revision = self.dataset, self.revision
-        pin = revision if re.fullmatch(r"[0-9a-f]{40}", revision) else None
-        part = f"#{self.part}" if self.part else ""
-        name = f"hub:{dataset}/{self.config}@{revision}{part}"
-        local = Path(dataset).is_dir()
-        parts = () if local else (HubRows(name, dataset, self.config, revision),)
-        return RemoteData(name, pin, lambda _: pin or dataset_revision(dataset, revision), parts)
+        dataset, revision, part = self.dataset, self.revision, f"#{self.part}" if self.part else ""
+        if Path(dataset).is_absolute():
+            return {**LocalFile.within(Path(dataset), f"{name}/{self.config}{part}")}
+        remote = f"hub:{dataset}/{self.config}@{revision}{part}"
+        parts = (HubRows(remote, dataset, self.config, revision),)
+        return {
+            name: RemoteData(remote, revision, lambda _: dataset_revision(dataset, revision), parts)
+        }
 
-    def at(self, revision: str | None) -> HubSet:
-        """Return the set at a commit, where that is known."""
-        return self if revision is None else replace(self, revision=revision)
+    def at(self, digests: Mapping[str, str], name: str, lang: str) -> HubSet:
+        """Return the set in the state that was planned, by the digests of its `sources` in a
+        language: at a commit, or at one digest of the files of a local copy.
+        """
+        if not Path(self.dataset).is_absolute():
+            return replace(self, revision=digests.get(f"{name}/{lang}", self.revision))
+        end = f"/{lang}"
+        files = {n.removesuffix(end): d for n, d in digests.items() if n.endswith(end)}
+        own = {n: d for n, d in files.items() if n.startswith(f"{name}/")}
+        return replace(self, revision=digest(own)) if own else self
 
     def read(self, split: str, cache: Path | None) -> tuple[str, Dataset]:
         """Return the name in messages and the rows of a split, where `dev` is `validation`; `cache`
@@ -94,11 +104,13 @@ CodeSwitching = Annotated[
 ]
 DATASET = Field(
     description=(
-        "Data set of the hub, by its name there or as a local copy of its repository, for `data:"
-        " hub`."
+        "Data set of the hub, by its name there or as the folder of a local copy of its"
+        " repository, for `data: hub`."
     )
 )
-REVISION = Field(description="Branch, tag or commit of the data set of the hub.")
+REVISION = Field(
+    description="Branch, tag or commit of the data set of the hub; a local copy has none."
+)
 PHRASEBOOK = Field(
     description=(
         "Rows per language of the phrasebook, for `data: phrasebook`; raxalign's own tasks have no"
@@ -192,6 +204,13 @@ class TransferParams(Task.Params):
     """Dropout before the output layer, and after the layers of a BiLSTM."""
     max_train: int | None = Field(None, ge=1)
     """Number of training rows of each language that are used, from the beginning (none: all)."""
+
+    @field_validator("dataset", check_fields=False)
+    @classmethod
+    def _place(cls, name: str, info: ValidationInfo) -> str:
+        """A `dataset`, which each task declares with a default of its own, may be a local copy."""
+        folder = (info.context or {}).get("folder")
+        return HubMarker().resolve(name, folder) if folder and name else name
 
     @property
     def optimizer(self) -> Mapping[str, Any]:

@@ -217,7 +217,8 @@ class TransferTask(Task):
         if data == "phrasebook":
             return {}
         if data == "hub":
-            return {name: found.source() for name, found in self.hub_sets(lang, pivot).items()}
+            sets = self.hub_sets(lang, pivot).items()
+            return {n: s for name, found in sets for n, s in found.sources(name).items()}
         paths = {
             "train": data.train if self.trains_on(lang, pivot) else None,
             "dev": data.dev,

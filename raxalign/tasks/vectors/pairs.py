@@ -381,7 +381,8 @@ class SentencesOfHub:
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
         """Return the configurations by side, as sources."""
-        return {side: found.source() for side, found in self.hub_sets(lang, pivot).items()}
+        sets = self.hub_sets(lang, pivot).items()
+        return {n: s for side, found in sets for n, s in found.sources(side).items()}
 
     def read(
         self, lang: str, pivot: str, digests: Mapping[str, str], cache: Path | None
@@ -390,7 +391,7 @@ class SentencesOfHub:
         language. Raises `DataError` where columns are missing or sides do not go together.
         """
         sets = {
-            side: found.at(digests.get(f"{side}/{lang}"))
+            side: found.at(digests, side, lang)
             for side, found in self.hub_sets(lang, pivot).items()
         }
         for split, own in self.known.splits.items():
