@@ -74,7 +74,7 @@ class Origin:
     def of(cls, plan: Plan, trial: Trial) -> Origin:
         """Return what the plan says of a trial's aligned encoder."""
         start = plan.stages[plan.stages[trial.aligned].inputs["encoder"]]
-        named = start.params.get("name") if start.maker == "transformer" else None
+        named = json.loads(start.options).get("name") if start.maker == "transformer" else None
         corpora, texts, aligners = catalog("corpora"), dict[Text, None](), dict[str, None]()
         for stage in (plan.stages[key] for key in plan.closure([trial.aligned])):
             options = stage.params.get("corpus") if stage.kind == "bitext" else None

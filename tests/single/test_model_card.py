@@ -11,10 +11,11 @@ import pytest
 from huggingface_hub import ModelCard
 
 import raxalign as rx
-from raxalign.grid.load import Opened
+from raxalign.grid.load import Opened, open_grid
 from raxalign.grid.trial import Trial
 from raxalign.single.model_card import Card, CardScore, Origin, Text, hub_name
 from raxalign.store.ledger import Ledger
+from tests.grids import write_grid
 from tests.ledgers import made_up
 
 
@@ -119,6 +120,16 @@ def test_a_folder_is_not_a_base_model_of_the_hub(tmp_path: Path) -> None:
     assert hub_name(tmp_path) is None
     assert hub_name("../mini") is None
     assert "base_model" not in card(origin=Origin()).text()
+
+
+def test_the_card_of_a_trial_names_the_encoder_of_the_hub_that_its_grid_names(
+    tmp_path: Path,
+) -> None:
+    name, commit = "bert-base-multilingual-cased", "a" * 40
+    known = {f"hub:{name}": commit, f"depth:{name}@{commit}": "12", f"head:{name}@{commit}": "none"}
+    (tmp_path / "grid.lock").write_text(json.dumps(known), encoding="utf-8")
+    plan = open_grid(write_grid(tmp_path, encoder=name), storage=str(tmp_path)).plan
+    assert {Origin.of(plan, trial).base_model for trial in plan.trials} == {name}
 
 
 def test_a_trial_s_card_has_its_own_values_next_to_those_of_the_encoder(made: Any) -> None:
