@@ -71,8 +71,8 @@ class Static(EncoderKind):
         """How vectors are trained."""
         vectors: DataPath | None = None
         """Files of vectors to read in place of training, in word2vec's or GloVe's format, packed or
-        not (`.gz`, `.bz2`, `.xz`); the file name must hold `{lang}`. The first 200,000 words of a
-        file are read, and results count the others.
+        not (`.gz`, `.bz2`, `.xz`); the file name must hold `{lang}`, and of each file the first
+        200,000 words are read.
         """
         spaces: Annotated[Literal["separate", "joint"], LATER] = "separate"
         """Whether each language has a space of its own, trained on its text alone (`separate`), or

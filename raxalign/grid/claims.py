@@ -20,7 +20,7 @@ from raxalign.store.key import digest
 from raxalign.store.sealed import recorded, unseal
 
 if TYPE_CHECKING:
-    from raxalign.grid.plan import Plan
+    from raxalign.grid.metrics import Added
     from raxalign.grid.trial import Trial
     from raxalign.store.storage import Storage
 
@@ -86,12 +86,13 @@ class Claim:
             relative=bool(parts["percent"]),
         )
 
-    def written(self, plan: Plan) -> str:
-        """Return the sentence, and a digest of its metric where the grid adds that, whose kind and
-        options the sentence does not say.
+    def written(self, metrics: Iterable[Added]) -> str:
+        """Return the sentence, and a digest of its metric where it is among those that the grid
+        adds, whose kind and options the sentence does not say.
         """
-        added = plan.computed_from(self.task, "", [self.metric or ""])[1:]
-        return " ".join([self.text, *(f"[{part[:12]}]" for part in added)])
+        name = (self.task, self.metric)
+        added = (one.mark for one in metrics if (one.task, one.name) == name)
+        return " ".join([self.text, *(f"[{mark[:12]}]" for mark in added)])
 
 
 _FOLDER = "looks/planned"
@@ -186,11 +187,13 @@ class Stop(BaseParams):
         """The looks, and the level of each."""
         return PlannedLooks(tuple(self.looks))
 
-    def told(self, claims: Iterable[Claim], plan: Plan) -> str:
-        """Return what the lock calls this plan of looks at the sentences of claims."""
+    def told(self, claims: Iterable[Claim], metrics: Sequence[Added]) -> str:
+        """Return what the lock calls this plan of looks at the sentences of claims, given the
+        metrics that the grid adds.
+        """
         looks, margin = ", ".join(map(str, self.looks)), self.difference
         within = "" if margin is None else f", difference {margin:g}"
-        sentences = digest(sorted(claim.written(plan) for claim in claims))[:12]
+        sentences = digest(sorted(claim.written(metrics) for claim in claims))[:12]
         return f"stop: looks {looks}{within}; claims {sentences}"
 
     def reached(self, trials: Sequence[Trial], taken: _Taken) -> Iterator[Trial]:
@@ -283,13 +286,19 @@ class Stop(BaseParams):
             found += [(number, look) for look in own]
         return found
 
-    def named(self, plan: Plan, claims: Sequence[Claim], storage: Storage) -> str:
+    def named(
+        self,
+        trials: Sequence[Trial],
+        claims: Sequence[Claim],
+        metrics: Sequence[Added],
+        storage: Storage,
+    ) -> str:
         """Return what the looks are recorded under (`Plan.looks`), which depends on the plan of
         looks, on the trials of the first one, and on what it reads: the results of these trials on
         the tasks that claims name, by the metrics that they name.
         """
-        first = [trial for trial in plan.trials if (trial.seed or 0) < self.looks[0]]
-        keys, told = sorted(trial.key for trial in first), self.told(claims, plan)
+        first = [trial for trial in trials if (trial.seed or 0) < self.looks[0]]
+        keys, told = sorted(trial.key for trial in first), self.told(claims, metrics)
         tasks = {claim.task for claim in claims}
         read = [key for trial in first for task, key in trial.evaluations.items() if task in tasks]
         named, earlier = digest([told, keys, sorted(read)]), digest([told, keys])

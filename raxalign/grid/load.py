@@ -313,7 +313,7 @@ def _expand(
         plan = expand(grid, identity, allow_missing=allow_missing, suggested=suggested)
         if (stop := grid.stop) is None:
             return plan
-        looks = stop.named(plan, grid.claims, storage)
+        looks = stop.named(plan.trials, grid.claims, plan.metrics, storage)
         taken = stop.taken(looks, grid.claims, storage)
         return replace(plan.only(stop.reached(plan.trials, taken)), looks=looks)
 

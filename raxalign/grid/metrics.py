@@ -20,6 +20,7 @@ from raxalign.lazy import pa, pc
 from raxalign.measured import Measured
 from raxalign.metrics.base import Metric
 from raxalign.sample import Sample, of_layers
+from raxalign.store.key import digest
 from raxalign.tasks.base import Score, Task, means
 
 _DERIVED = ("_difference", "_low", "_high")
@@ -43,6 +44,11 @@ class Added:
         """Return the metric that a grid file gives a task."""
         version = catalog("metrics")[spec.kind].VERSION
         return cls(task, spec.name, spec.kind, version, spec.params.model_dump_json(by_alias=True))
+
+    @property
+    def mark(self) -> str:
+        """A digest of all that it is."""
+        return digest(asdict(self))
 
     @property
     def metric(self) -> Metric:

@@ -26,7 +26,6 @@ from raxalign.measured import Measured
 from raxalign.methods.base import Acts, Method
 from raxalign.options.axes import Axis
 from raxalign.printing import counted
-from raxalign.store.key import digest
 from raxalign.store.sealed import parse, recorded
 from raxalign.tasks.base import Reads, Task
 
@@ -293,7 +292,7 @@ class Plan:
         digest of each metric that the grid adds to the task (of those `metrics` alone).
         """
         added = (one for one in self.added(task) if metrics is None or one.name in metrics)
-        return [evaluation, *sorted(digest(asdict(one)) for one in added)]
+        return [evaluation, *sorted(one.mark for one in added)]
 
     def cached(self, there: AbstractSet[str]) -> int:
         """Count the trials that have something to run and all of it in a ledger of these keys."""

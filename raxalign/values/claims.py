@@ -188,8 +188,8 @@ class JudgedClaim:
         """
         lock, grid = Lock.load(opened.grid.path), opened.grid
         claims = [c for c in grid.claims if _locked(c, opened.plan, lock.entries) == UNLOCKED]
-        names = [] if grid.stop is None else [grid.stop.told(grid.claims, opened.plan)]
-        new = [_name(claim.written(opened.plan)) for claim in claims]
+        names = [] if grid.stop is None else [grid.stop.told(grid.claims, opened.plan.metrics)]
+        new = [_name(claim.written(opened.plan.metrics)) for claim in claims]
         new += [name for name in names if lock.get(name) is None]
         if not new:
             return
@@ -381,7 +381,7 @@ def _name(sentence: str) -> str:
 
 def _locked(claim: Claim, plan: Plan, lock: Mapping[str, str]) -> str:
     """Return what the lock has of a claim; earlier versions wrote the sentence alone."""
-    return lock.get(_name(claim.written(plan)), lock.get(_name(claim.text), UNLOCKED))
+    return lock.get(_name(claim.written(plan.metrics)), lock.get(_name(claim.text), UNLOCKED))
 
 
 def _asked(claim: Claim, plan: Plan) -> list[Trial]:

@@ -185,7 +185,7 @@ def test_cells_of_an_analysis_come_with_what_is_said_of_methods_configurations_a
     several = Scoreboard.of(of_sizes({1: {100: 0.2, 200: 0.3}, 2: {200: 0.4}}), PLAN)
     assert chosen(several)[1] == (
         " One configuration per method: that which dev chooses at the largest training set;"
-        " 2 more are in the grid's own tables."
+        " 2 more configurations are in the grid's own tables."
     )
     (cell,), _ = section("curves", several).cells_of("xnli", "accuracy", 1)
     assert (cell.params, cell.sentences) == ({"b": 2}, 200)

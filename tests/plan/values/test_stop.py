@@ -257,7 +257,7 @@ def test_looks_of_earlier_versions_are_read_where_they_are_named_after_the_trial
     at = after(first, 1)
     ((name, data),) = records(at).items()
     keys = sorted(trial.key for trial in first.plan.trials)
-    earlier = f"{digest([at.grid.stop.told(at.grid.claims, at.plan), keys])}-1.json"
+    earlier = f"{digest([at.grid.stop.told(at.grid.claims, at.plan.metrics), keys])}-1.json"
     assert name != earlier
     at.storage.files.write(f"looks/planned/{earlier}", data)
     at.storage.files.delete(f"looks/planned/{name}")
