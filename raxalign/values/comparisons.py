@@ -31,6 +31,7 @@ from raxalign.store.key import digest
 from raxalign.store.ledger import EarlierLook, Ledger
 from raxalign.values.numbers import NumberFormat
 from raxalign.values.predictions import Predictions
+from raxalign.values.results import FLOOR
 
 Verdict = Literal["better", "worse", "no difference", "not after correction", "cannot tell", "="]
 ONE_BY_ONE = (
@@ -149,12 +150,15 @@ class Compared:
     @property
     def falls_far(self) -> bool:
         """Whether it is less than half of its baseline, and significantly so where it is tested.
-        That says something of metrics alone that begin at 0, and of which more is better.
+        That says something of metrics alone that begin at 0, and of which more is better, and of
+        shares where the baseline is not near the floor itself.
         """
         against = self.baseline_value
         if against is None or self.difference is None:
             return False
         if self.measured.better != "higher" or self.measured.limits[0] != 0:
+            return False
+        if self.measured.unit == "share" and against.mean < FLOOR:
             return False
         return self.value.mean < against.mean / 2 and (self.verdict == "worse" or not self.tested)
 

@@ -73,7 +73,8 @@ def remarks(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
     for trial, task, notes in there:
         trained = notes.get("unknown_in_training", {})
         readers = {task: notes.get("unknown", {})}
-        readers |= {f"the training run of {name}": rates for name, rates in trained.items()}
+        runs = ((_of_task(name, plan, task), rates) for name, rates in trained.items())
+        readers |= {f"the training run of {name}": rates for name, rates in runs}
         for reader, rates in readers.items():
             for lang, share in rates.items():
                 if share > Caveats.UNKNOWN:
@@ -84,7 +85,9 @@ def remarks(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
         for (encoder, lang, share), readers in unknown.items()
     ]
     found += [*_trainings(plan, there), *_floors(plan, records)]
-    found += dict.fromkeys(said for _, task, notes in there for said in _said(task, notes))
+    found += dict.fromkeys(
+        _of_task(said, plan, task) for _, task, notes in there for said in _said(task, notes)
+    )
     found += Trial.kept_readouts(((trial, task) for trial, task, _ in there))
     found += Trial.joint_trainings((trial for trial, _, _ in there))
     return [*found, *filter(None, map(remark, plan.languages))]
@@ -93,7 +96,7 @@ def remarks(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
 def _trainings(plan: Plan, there: Iterable[tuple[Trial, str, Mapping[str, Any]]]) -> Iterator[str]:
     """Yield the remarks on training runs, each with the trials that it is about."""
     found: dict[str, dict[str, dict[str, None]]] = {kind: {} for kind in _TRAINING}
-    for trial, _, notes in there:
+    for trial, task, notes in there:
         shown = plan.trial_name(trial) if notes.keys() & found.keys() else ""
         for kind in _TRAINING:
             for name in notes.get(kind, ()):
@@ -104,7 +107,7 @@ def _trainings(plan: Plan, there: Iterable[tuple[Trial, str, Mapping[str, Any]]]
                     told += "".join(
                         f", {part / (start - end):.0%} of it late" for part in late if start != end
                     )
-                found[kind].setdefault(name, {})[told] = None
+                found[kind].setdefault(_of_task(name, plan, task), {})[told] = None
     flat, falling, cut = found.values()
     for name, runs in flat.items():
         yield f"the loss of the training run {name} did not fall ({_first(runs)})"
@@ -159,13 +162,27 @@ def _said(task: str, notes: Mapping[str, Any]) -> Iterator[str]:
     and a sentence per held-out part of a language that is not evaluated as a whole.
     """
     for kind in _SAID:
-        yield from (f"{name}: {said}" for name, said in notes.get(kind, {}).items())
+        parts: dict[tuple[str, str], list[str]] = {}
+        for name, said in notes.get(kind, {}).items():
+            maker, _, part = name.partition(" ") if kind == "thin_support" else (name, "", "")
+            parts.setdefault((maker, said), []).extend([part] if part else [])
+        for (maker, said), own in parts.items():
+            yield f"{maker}{' ' if own else ''}{', '.join(own)}: {said}"
     for what, counts in (notes.get(_COUNTED) or Caveats.counted("", notes)).items():
         yield f"{task}: {what}: {counts}"
     for kind, told in _OF_LINES.items():
         for lang, parts in notes.get(kind, {}).items():
             for part, (n, of) in parts.items():
                 yield f"{n:,} of {of:,} {part} lines of {lang} have {told}"
+
+
+def _of_task(told: str, plan: Plan, task: str) -> str:
+    """Return what is told of a training run of a task, which begins with the task's kind, under the
+    name that the grid gives the task.
+    """
+    kind = plan.evaluated[task].maker if task in plan.evaluated else task
+    rest = told.removeprefix(kind)
+    return f"{task}{rest}" if told.startswith(kind) and rest[:1] in ("", " ", ":") else told
 
 
 def _first(runs: Iterable[str]) -> str:

@@ -101,6 +101,13 @@ def test_notes_say_what_is_at_chance_and_what_falls_far_below():
         "Falls far below the baseline none: to less than half of its value, untested.",
     ]
     assert difference_text(alone, NumberFormat(100, 1, "%")) == "−36.0, cannot tell"
+    low = [
+        replace(cell, values={name: Value(value, 0.0, 3)})
+        for cell, value in zip(cells_, (0.01, 0.0), strict=True)
+    ]
+    assert not replace(alone, value=low[1].values[name], baseline=low[0]).falls_far, (
+        "near the floor"
+    )
     outdated = replace(alone, baseline=None, outdated="`readout: keep`")
     assert list(outdated.remarks(NumberFormat(100, 1, "%")))[-1] == (
         "Under stale post-hoc maps, fitted before the task's training run, which changes the"

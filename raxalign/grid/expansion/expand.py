@@ -108,7 +108,11 @@ class _Counts:
                     for axis, values in axes.items()
                     if len(values) > 1 and any(getattr(trial, axis) is None for trial in own)
                 )
-                why = f"{idle} cannot change the result" if idle else "some params are idle"
+                why = (
+                    f"{idle} cannot change the result"
+                    if idle
+                    else "some params are idle, or their files are equal"
+                )
                 merged = f"{counted(left, 'configuration')} are {counted(len(own), 'trial')}"
                 yield f"{name}: {merged} ({why})"
             for why, count in dropped.items():

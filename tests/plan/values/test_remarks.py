@@ -65,6 +65,22 @@ def test_what_a_method_was_fitted_on_that_is_little_is_remarked_on_once(plan):
     assert found == [f"rotation de: {said}"]
 
 
+def test_training_runs_of_a_task_are_told_under_its_own_name_and_equal_parts_in_one_line(tmp_path):
+    tasks = ("nli: {kind: xnli, data: phrasebook}", "retrieval: {}")
+    plan = small_plan(tmp_path, languages="{each: [de]}", methods=("none: {}",), tasks=tasks)
+    few = "4 of 60 rows are left out: without a label"
+    notes = {"thin_support": {"xnli de/train": few, "xnli en/train": few, "rotation de": few}}
+    notes |= {
+        "loss_not_lowered": {"xnli": [1.0, 1.5]},
+        "unknown_in_training": {"xnli": {"de": 0.5}},
+    }
+    key = plan.trials[0].evaluations["nli"]
+    unknown, loss, *said = remarks(plan, {key: {"notes": notes}})
+    assert said == [f"nli de/train, en/train: {few}", f"rotation de: {few}"]
+    assert " in the training run of nli are unknown" in unknown
+    assert loss.startswith("the loss of the training run nli did not fall")
+
+
 def test_held_out_lines_that_were_left_out_are_counted_once(plan):
     left_out = {"left_out": {"th": {"test": [68, 1024], "dev": [1, 100]}}}
     assert remarks(plan, noted(plan, left_out)) == [
