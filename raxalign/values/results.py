@@ -177,8 +177,8 @@ def _said(task: str, notes: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _of_task(told: str, plan: Plan, task: str) -> str:
-    """Return what is told of a training run of a task, which begins with the task's kind, under the
-    name that the grid gives the task.
+    """Return a remark on a training run of a task, which begins with the task's kind, with the name
+    that the grid gives the task in its place.
     """
     kind = plan.evaluated[task].maker if task in plan.evaluated else task
     rest = told.removeprefix(kind)
