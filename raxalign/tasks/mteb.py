@@ -25,6 +25,7 @@ from raxalign.catalog import PluginFile
 from raxalign.corpora.readers.hub import dataset_revision, hub_error
 from raxalign.corpora.readers.repository import first_line
 from raxalign.corpora.text.words import tokenize, within_text
+from raxalign.encoders.models.folder import is_hub_name
 from raxalign.encoders.models.vectors import Layers, parse_layers
 from raxalign.errors import DataError, RaxalignError, TransientError
 from raxalign.extras import missing, require
@@ -201,8 +202,9 @@ def sources(
         if folder is None:
             dataset = known[name].metadata.dataset
             path, revision = str(dataset["path"]), str(dataset.get("revision") or "main")
-            look_up = partial(_commit, path, revision)
-            found[name] = RemoteData(f"hub:{path}", revision, look_up)
+            if is_hub_name(path):  # else the data are in the user's file, which is a source itself
+                look_up = partial(_commit, path, revision)
+                found[name] = RemoteData(f"hub:{path}", revision, look_up)
         else:
             found |= LocalFile.within(folder, name)
     if params.definitions is not None:
