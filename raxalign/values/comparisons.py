@@ -150,15 +150,13 @@ class Compared:
     @property
     def falls_far(self) -> bool:
         """Whether it is less than half of its baseline, and significantly so where it is tested.
-        That says something of metrics alone that begin at 0, and of which more is better, and of
-        shares where the baseline is not near the floor itself.
+        Only metrics that begin at 0 and of which more is better fall, and no shares near the floor.
         """
         against = self.baseline_value
         if against is None or self.difference is None:
             return False
-        if self.measured.better != "higher" or self.measured.limits[0] != 0:
-            return False
-        if self.measured.unit == "share" and against.mean < FLOOR:
+        near = self.measured.unit == "share" and against.mean < FLOOR
+        if near or self.measured.better != "higher" or self.measured.limits[0] != 0:
             return False
         return self.value.mean < against.mean / 2 and (self.verdict == "worse" or not self.tested)
 
@@ -371,16 +369,14 @@ class _Task:
         base = base if base is not None and name in base.values else None
         apart = base is not None and self._apart(cell, base, name)
         trial, home = self._trial(cell), self.plan.home_of(name[0])
+        alike = base is not None and not apart and self._equal(cell, base, name)
+        equal: Verdict = "=" if alike else "cannot tell"
         found = Compared(
             cell,
             name,
             cell.values[name],
             baseline=base,
-            verdict=None
-            if base is None or apart
-            else "="
-            if self._equal(cell, base, name)
-            else "cannot tell",
+            verdict=None if base is None or apart else equal,
             untested=OTHER_LANGUAGES if apart else NO_PREDICTIONS,
             outdated=trial.outdated_in(*name[:2], home) if trial is not None else "",
             stays=trial is not None and self.plan.stays(trial, name[0], name[2], None),
@@ -392,8 +388,8 @@ class _Task:
         found = self._with_interval(found, own)
         if base is None or apart:
             return replace(found, untested=OTHER_LANGUAGES) if apart else found
-        alike = cell.by_seed.get(name) == base.by_seed.get(name) and cell.by_seed.get(name)
-        if alike and self._leaves(cell, name) and self._leaves(base, name):
+        same = cell.by_seed.get(name) == base.by_seed.get(name) and cell.by_seed.get(name)
+        if same and self._leaves(cell, name) and self._leaves(base, name):
             return replace(found, baseline=None, verdict=None, untested=LEFT)
         other = self.kept[id(base)].get(name)
         if other is None:
