@@ -367,7 +367,8 @@ class _Task:
     ) -> Compared:
         """Compare one value of a cell, from its runs and those of the baseline."""
         base = base if base is not None and name in base.values else None
-        apart = base is not None and self._apart(cell, base, name)
+        sides = [(one, name) for one in (cell, base) if one is not None]
+        apart = Cell.shared(sides, self.plan.pivot) is not None  # means over other languages
         trial, home = self._trial(cell), self.plan.home_of(name[0])
         alike = base is not None and not apart and self._equal(cell, base, name)
         equal: Verdict = "=" if alike else "cannot tell"
@@ -386,8 +387,10 @@ class _Task:
         if own is None:
             return found
         found = self._with_interval(found, own)
-        if base is None or apart:
-            return replace(found, untested=OTHER_LANGUAGES) if apart else found
+        if base is None:
+            return found
+        if apart:
+            return replace(found, untested=OTHER_LANGUAGES)
         same = cell.by_seed.get(name) == base.by_seed.get(name) and cell.by_seed.get(name)
         if same and self._leaves(cell, name) and self._leaves(base, name):
             return replace(found, baseline=None, verdict=None, untested=LEFT)
@@ -400,11 +403,6 @@ class _Task:
     def _trial(self, cell: Cell) -> Trial | None:
         """The first trial of a cell that is in the plan."""
         return next(filter(None, map(self.plan.by_key.get, cell.trials)), None)
-
-    def _apart(self, cell: Cell, base: Cell, name: Name) -> bool:
-        """Whether a value is a mean over other languages than that of the baseline."""
-        both = (set(one.languages_of(name, self.plan.pivot)) for one in (cell, base))
-        return name[1] in MEANS and next(both) != next(both)
 
     def _leaves(self, cell: Cell, name: Name) -> bool:
         """Whether the method of a cell changes nothing of a language, or of those of a mean."""
