@@ -15,12 +15,12 @@ from pydantic import Field, model_validator
 
 from raxalign.analysis.sequential import PlannedLooks, PlannedQuestions, Seen
 from raxalign.errors import StorageError
+from raxalign.grid.metrics import Added
 from raxalign.options.params import BaseParams
 from raxalign.store.key import digest
 from raxalign.store.sealed import recorded, unseal
 
 if TYPE_CHECKING:
-    from raxalign.grid.metrics import Added
     from raxalign.grid.trial import Trial
     from raxalign.store.storage import Storage
 
@@ -90,8 +90,7 @@ class Claim:
         """Return the sentence, and a digest of its metric where it is among those that the grid
         adds, whose kind and options the sentence does not say.
         """
-        name = (self.task, self.metric)
-        added = (one.mark for one in metrics if (one.task, one.name) == name)
+        added = Added.marks(metrics, self.task, self.metric) if self.metric else []
         return " ".join([self.text, *(f"[{mark[:12]}]" for mark in added)])
 
 

@@ -45,10 +45,13 @@ class Added:
         version = catalog("metrics")[spec.kind].VERSION
         return cls(task, spec.name, spec.kind, version, spec.params.model_dump_json(by_alias=True))
 
-    @property
-    def mark(self) -> str:
-        """A digest of all that it is."""
-        return digest(asdict(self))
+    @staticmethod
+    def marks(metrics: Iterable[Added], task: str, name: str | None = None) -> list[str]:
+        """Return digests of those metrics that are added to a task (of that of a `name` alone):
+        with the key of an evaluation, what the values of the task are computed from.
+        """
+        of = (one for one in metrics if one.task == task and name in (None, one.name))
+        return sorted(digest(asdict(one)) for one in of)
 
     @property
     def metric(self) -> Metric:

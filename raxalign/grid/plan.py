@@ -6,7 +6,7 @@ leaves untouched, since where it acts is not what the task reads.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -284,15 +284,6 @@ class Plan:
         return tuple(
             entry for entry in self.metrics if entry.task == task and metric in (None, entry.name)
         )
-
-    def computed_from(
-        self, task: str, evaluation: str, metrics: Container[str] | None = None
-    ) -> list[str]:
-        """Return what the values of a task are computed from: the key of an evaluation, and a
-        digest of each metric that the grid adds to the task (of those `metrics` alone).
-        """
-        added = (one for one in self.added(task) if metrics is None or one.name in metrics)
-        return [evaluation, *sorted(one.mark for one in added)]
 
     def cached(self, there: AbstractSet[str]) -> int:
         """Count the trials that have something to run and all of it in a ledger of these keys."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from raxalign.errors import LeaseLost
 from raxalign.grid.claims import PlannedLook
 from raxalign.grid.load import Opened
+from raxalign.grid.metrics import Added
 from raxalign.grid.plan import Plan
 from raxalign.grid.study import Study, Suggestion
 from raxalign.grid.trial import Trial
@@ -249,7 +250,8 @@ class TrackedGrid:
         """Return the file whose presence means that all results of a plan are in the store."""
         trials = sorted(trial.key for trial in plan.trials)
         asked = [entry for trial in plan.trials for entry in trial.evaluations.items()]
-        read = sorted(part for entry in asked for part in plan.computed_from(*entry))
+        marks = {task: Added.marks(plan.metrics, task) for task, _ in asked}
+        read = sorted(part for task, key in asked for part in (key, *marks[task]))
         name = digest([self.target.uri, plan.name, trials, read])
         return self.target.storage.local / "tracked" / name[:32]
 

@@ -23,6 +23,7 @@ from raxalign.analysis.significance import (
 )
 from raxalign.catalog import catalog
 from raxalign.errors import RaxalignError
+from raxalign.grid.metrics import Added
 from raxalign.grid.plan import Plan
 from raxalign.grid.trial import Trial
 from raxalign.measured import Measured
@@ -367,11 +368,10 @@ class _Task:
     ) -> Compared:
         """Compare one value of a cell, from its runs and those of the baseline."""
         base = base if base is not None and name in base.values else None
-        sides = [(one, name) for one in (cell, base) if one is not None]
+        sides = [(one, name) for one in (cell, base) if one]
         apart = Cell.shared(sides, self.plan.pivot) is not None  # means over other languages
         trial, home = self._trial(cell), self.plan.home_of(name[0])
-        alike = base is not None and not apart and self._equal(cell, base, name)
-        equal: Verdict = "=" if alike else "cannot tell"
+        equal: Verdict = "=" if base and self._equal(cell, base, name) else "cannot tell"
         found = Compared(
             cell,
             name,
@@ -479,7 +479,7 @@ def _looked(found: list[Compared], plan: Plan, ledger: Ledger | None) -> list[Co
         if pair in names or not entry.tested or test is None or base is None:
             continue
         sides = sorted([entry.cell.key, base.key])
-        added = plan.computed_from(entry.name[0], "", [entry.name[2]])[1:]
+        added = Added.marks(plan.metrics, entry.name[0], entry.name[2])
         names[pair] = name = digest([*sides, *pair[2:], *added])
         keys = _evaluations(entry.cell, entry.name) | _evaluations(base, entry.name)
         tested[name] = (digest(sorted(keys)), max(test.runs, test.baseline_runs))

@@ -128,7 +128,7 @@ def _study_of(
     assert search is not None
     objective, pruner = _objective(grid, search.metric, corner.languages), search.pruner
     judged = corner.evaluations.get(objective.task, "")
-    added = Plan("", "", 0, (), {}, {}, metrics=_added(grid))
+    marks = Added.marks(_added(grid), objective.task, objective.metric)
     unwatched = "" if pruner == "none" else _why_not(grid, corner, stages, objective)
     # what decides the results of its trials; not the budget, so that a larger one continues it
     identity: dict[str, Any] = {
@@ -138,7 +138,7 @@ def _study_of(
         "seed": seed,
         "spaces": [asdict(space) for space in searched.spaces],
         "objectives": [asdict(objective)],
-        "evaluations": added.computed_from(objective.task, judged, [objective.metric]),
+        "evaluations": [judged, *marks],
         "sampler": [search.sampler, search.seed],
         **({} if pruner == "none" or unwatched else {"pruner": pruner}),
     }
@@ -251,10 +251,11 @@ def _of_one_name(grid: Grid, trials: Iterable[Trial]) -> Iterator[Fault]:
     """Yield a fault for the first two configurations of each method that results would show as one
     (`Trial.cell`), as the mean of both.
     """
-    found: dict[tuple[object, ...], Trial] = {}
+    found, refused = dict[tuple[object, ...], Trial](), set[str]()
     for trial in trials:
         other = found.setdefault((trial.cell, trial.languages, trial.seed), trial)
-        if other.aligned != trial.aligned and found.setdefault((trial.method,), trial) is trial:
+        if other.aligned != trial.aligned and trial.method not in refused:
+            refused.add(trial.method)
             line, key = grid.line_of("methods", trial.method), f"methods.{trial.method}"
             shown = ", ".join(f"{name}={plain(value)}" for name, value in trial.params.items())
             told = (
