@@ -73,7 +73,7 @@ class Spool:
     def read(self, *, whole: bool = False) -> list[tuple[str, float, int, int]]:
         """Return the points (name, value, step, milliseconds) that are of parts of the trial alone,
         the last of each name and step (a repeated stretch of training replaces the first). The
-        names of curves that several trainings have begin with the part's.
+        names of curves that several training runs have begin with that of the part.
 
         What earlier versions wrote of a `whole` trial counts where nothing else is there.
         """

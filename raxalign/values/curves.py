@@ -60,9 +60,9 @@ class SizeCurves:
         parts: dict[str, dict[int, dict[str, Runs]]] = {}
         predictions = Predictions(results.plan, ledger)
         for method, cells in cls._lines(results, table).items():
-            few = len(cells) < Curve.FEWEST  # then nothing need be read
-            names = {size: cell.compared_mean(*table) for size, cell in cells.items() if not few}
-            runs = {s: cls._runs(predictions, cells[s], n) for s, n in names.items() if n}
+            names = {size: cell.compared_mean(*table) for size, cell in cells.items()}
+            read = names if len(cells) >= Curve.FEWEST else {}  # of too few nothing is read
+            runs = {s: cls._runs(predictions, cells[s], n) for s, n in read.items() if n}
             there = {size: mean for size, (mean, _) in runs.items() if mean is not None}
             if len(there) < Curve.FEWEST:
                 refused[method] = f"fewer than {Curve.FEWEST} of its sizes have predictions yet"

@@ -59,8 +59,8 @@ class HubSet:
 
     def sources(self, name: str) -> dict[str, Source]:
         """Return what is read of it, called `name`: the set, whose rows are fetched when they are
-        read, or each file of a local copy, of which there is no revision. Both enter keys with the
-        configuration, since files do not say which of them is read.
+        read, or each file of a local copy, which has no revision. Keys have the configuration too,
+        since the files do not say which one is read.
         """
         dataset, revision, part = self.dataset, self.revision, f"#{self.part}" if self.part else ""
         if Path(dataset).is_absolute():
