@@ -203,10 +203,9 @@ def test_a_table_of_one_configuration_per_method_says_by_what_it_is_chosen() -> 
         rows = [one for one in of_sizes(devs) if one["split"] in splits]
         shown = ShownLines.of(Scoreboard.of(rows, PLAN), table)
         assert [cell.params["b"] for cell in shown.cells] == [b]
-        said = (
-            f" One configuration per method: {chosen} at the largest training set; 11 more are in"
-        )
-        assert shown.one_per_method == f"{said} the grid's own tables."
+        first = f" One configuration per method: {chosen} at the largest training set;"
+        rest = " 11 more configurations are in the grid's own tables."
+        assert shown.one_per_method == first + rest
     assert ShownLines.of(Scoreboard.of(of_sizes({1: devs[1]}), PLAN), table).one_per_method == ""
 
 
