@@ -75,7 +75,8 @@ class Libraries:
         from raxalign.encoders.base import EncoderKind
 
         above = ("api", "cli", "inspect", "report", "single", "sweep", "tracking")
-        own = [name for name in sys.modules if name.startswith("raxalign.")]
+        there = list(sys.modules)  # the tracker's thread imports MLflow meanwhile
+        own = [name for name in there if name.startswith("raxalign.")]
         own = [name for name in own if name.split(".")[1] not in above]
         families = {getattr(kind, "family", "") for kind in EncoderKind.__subclasses__()}
         opening = _OPENING if "transformer" in families else ()

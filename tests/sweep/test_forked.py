@@ -15,6 +15,7 @@ from contextlib import suppress
 
 import pytest
 
+from raxalign.sweep.forked import Libraries
 from tests.e2e.runs import LIMIT
 from tests.ray_head import importable
 
@@ -126,6 +127,22 @@ def test_a_driver_keeps_the_process_between_actors_and_it_ends_with_a_killed_dri
     other.kill()
     keeps.kill()
     ended(libraries)
+
+
+class _Importing(str):
+    """The name of a module; while it is looked at, another thread imports something."""
+
+    __slots__ = ()
+
+    def startswith(self, *of):
+        sys.modules[f"{self}-{len(sys.modules)}"] = sys
+        return super().startswith(*of)
+
+
+def test_what_another_thread_imports_meanwhile_disturbs_nobody(monkeypatch):
+    """The tracker's imports MLflow while the sweep begins."""
+    monkeypatch.setattr(sys, "modules", {**sys.modules, _Importing("slow"): sys})
+    assert "raxalign.errors" in Libraries.of_the_kinds_here({}).modules
 
 
 def test_the_code_of_no_kind_starts_a_thread(cast):
