@@ -99,6 +99,22 @@ class Stage:
         """Those languages of an evaluation that no method has aligned."""
         return tuple(str(lang) for lang in self.params.get("unseen", ()))  # type: ignore[union-attr]
 
+    def examples(self, stages: Mapping[str, Stage]) -> set[str]:
+        """Return what an evaluation reads its examples from, of each language but the one that the
+        task is trained on, where it has others: names of files with their digests, and held-out
+        parts of corpora among the `stages` of its plan. A language whose examples are part of the
+        task stands for them.
+        """
+        found, others = set[str](), set(self.languages) - {self.params["pivot"]}
+        for lang in others or self.languages:
+            own = [f"{name} {of}" for name, of in self.digests.items() if name.endswith(f"/{lang}")]
+            for name, key in self.inputs.items():
+                read = stages[key].inputs.get("heldout", key) if name.endswith(f"/{lang}") else ""
+                if read and stages[read].kind == "bitext":
+                    own.append(read)
+            found.update(own or [lang])
+        return found
+
     @property
     def trained(self) -> bool:
         """Whether it is trained for one trial. What several trials need is made before them."""

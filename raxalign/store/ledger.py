@@ -36,14 +36,17 @@ class EarlierLook:
     when: str
 
 
+_Count = Annotated[int, Field(ge=1)]
+
+
 @recorded
 class _Looked:
-    """Comparisons that were tested at one time: the digest of the runs behind each, and how many
-    these were.
+    """Comparisons that were tested at one time: the digest of the runs behind each, how many these
+    were, and what their examples were read from, which earlier versions did not keep.
     """
 
     when: Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT[\d:.+]+$")]
-    tested: Mapping[str, tuple[str, Annotated[int, Field(ge=1)]]]
+    tested: Mapping[str, tuple[str, _Count] | tuple[str, _Count, list[str]]]
 
 
 class Looks:
@@ -54,20 +57,25 @@ class Looks:
     def __init__(self, files: Files) -> None:
         self._files = files
 
-    def take(self, tested: Mapping[str, tuple[str, int]]) -> dict[str, tuple[EarlierLook, ...]]:
+    def take(
+        self, tested: Mapping[str, tuple[str, int, list[str]]]
+    ) -> dict[str, tuple[EarlierLook, ...]]:
         """Return the earlier looks at each comparison, oldest first, and record those at which it
-        is tested with runs that no look had. `tested` has the digest and the number of its runs.
+        is tested with runs that no look had. `tested` has the digest and the number of its runs,
+        and what its examples are read from: who looked at other examples alone has not looked at
+        these.
         """
         known: dict[str, dict[str, EarlierLook]] = {name: {} for name in tested}
         for look in sorted(self._read(), key=lambda look: look.when):
             for name in look.tested.keys() & tested.keys():
-                runs, count = look.tested[name]
-                known[name].setdefault(runs, EarlierLook(count, look.when))
+                runs, count, *read = look.tested[name]
+                if not read or set(read[0]) & set(tested[name][2]):
+                    known[name].setdefault(runs, EarlierLook(count, look.when))
         if new := {name: entry for name, entry in tested.items() if entry[0] not in known[name]}:
             self._write(new)
         return {
             name: tuple(known[name][each] for each in takewhile(runs.__ne__, known[name]))
-            for name, (runs, _) in tested.items()
+            for name, (runs, *_) in tested.items()
         }
 
     def _read(self) -> Iterator[_Looked]:
@@ -80,7 +88,7 @@ class Looks:
                 place = f"{self._files.root}/{path}"
                 warnings.warn(f"{place}: this look does not count: it {error}", stacklevel=2)
 
-    def _write(self, new: Mapping[str, tuple[str, int]]) -> None:
+    def _write(self, new: Mapping[str, tuple[str, int, list[str]]]) -> None:
         record = _Looked(datetime.now(UTC).isoformat(), dict(sorted(new.items())))
         try:
             self._files.create(f"{FOLDER}/{digest(record.tested)}.json", seal(asdict(record)))

@@ -467,12 +467,12 @@ def _evaluations(cell: Cell, name: Name) -> set[str]:
 def _looked(found: list[Compared], plan: Plan, ledger: Ledger | None) -> list[Compared]:
     """Add the earlier looks at each comparison of two cells in a table, and record this one. What
     was looked at is named by the two cells, whichever is the baseline, and by the table; a metric
-    that the grid adds, by its kind and its options too.
+    that the grid adds, by its kind and its options too. It was looked at on some examples.
     """
     if ledger is None or ledger.looks is None:
         return found
     names: dict[tuple[object, ...], str] = {}
-    tested: dict[str, tuple[str, int]] = {}
+    tested: dict[str, tuple[str, int, list[str]]] = {}
     pairs = [(id(e.cell), id(e.baseline), e.name[0], *e.name[2:]) for e in found]
     for entry, pair in zip(found, pairs, strict=True):
         test, base = entry.comparison, entry.baseline
@@ -482,7 +482,9 @@ def _looked(found: list[Compared], plan: Plan, ledger: Ledger | None) -> list[Co
         added = Added.marks(plan.metrics, entry.name[0], entry.name[2])
         names[pair] = name = digest([*sides, *pair[2:], *added])
         keys = _evaluations(entry.cell, entry.name) | _evaluations(base, entry.name)
-        tested[name] = (digest(sorted(keys)), max(test.runs, test.baseline_runs))
+        read = {part for key in keys for part in plan.stages[key].examples(plan.stages)}
+        runs, parts = max(test.runs, test.baseline_runs), [digest(part)[:16] for part in read]
+        tested[name] = (digest(sorted(keys)), runs, sorted(parts))
     earlier = ledger.looks.take(tested)
     return [
         replace(entry, earlier=earlier[names[pair]]) if entry.tested and pair in names else entry

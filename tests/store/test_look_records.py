@@ -10,8 +10,10 @@ import pytest
 
 from raxalign.store.files import files_of
 from raxalign.store.ledger import FOLDER, Looks
+from raxalign.store.sealed import seal
 
-FEW, MORE = {"pair": ("few", 4)}, {"pair": ("more", 9), "new": ("other", 2)}
+FEW = {"pair": ("few", 4, ["de", "fr"])}
+MORE = {"pair": ("more", 9, ["de"]), "new": ("other", 2, ["de"])}
 
 
 def earlier(root, tested):
@@ -23,8 +25,20 @@ def test_the_same_runs_are_one_look_and_others_a_further_one(tmp_path):
     assert earlier(tmp_path, FEW) == earlier(tmp_path, FEW) == {"pair": []}
     assert earlier(tmp_path, MORE) == earlier(tmp_path, MORE) == {"pair": [4], "new": []}
     assert earlier(tmp_path, FEW) == {"pair": []}, "it was the first, and stays it"
-    assert earlier(tmp_path, {"pair": ("third", 5)}) == {"pair": [4, 9]}
+    assert earlier(tmp_path, {"pair": ("third", 5, ["de"])}) == {"pair": [4, 9]}
     assert len([*(tmp_path / FOLDER).iterdir()]) == 3
+
+
+def test_who_looked_at_other_examples_alone_did_not_look_at_these(tmp_path):
+    earlier(tmp_path, FEW)
+    assert earlier(tmp_path, {"pair": ("of es", 3, ["es"])}) == {"pair": []}
+    assert earlier(tmp_path, {"pair": ("of both", 7, ["es", "fr"])}) == {"pair": [4, 3]}
+
+
+def test_a_record_of_an_earlier_version_counts_for_all_examples(tmp_path):
+    record = seal({"when": "2026-11-01T00:00:00+00:00", "tested": {"pair": ["few", 4]}})
+    files_of(str(tmp_path)).create(f"{FOLDER}/old.json", record)
+    assert earlier(tmp_path, MORE) == {"pair": [4], "new": []}
 
 
 def test_processes_that_look_at_once_leave_one_record(tmp_path):

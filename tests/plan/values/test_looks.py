@@ -67,6 +67,23 @@ def test_a_second_look_with_more_runs_is_told_and_corrected_for(few, tmp_path):
     assert {len(e.earlier) for e in compared(opened) if e.tested} == {0, 1}, "as before"
 
 
+def test_a_grid_of_other_examples_on_the_same_storage_looks_for_the_first_time(tmp_path):
+    def earlier(folder, **parts):
+        place = tmp_path / folder
+        place.mkdir()
+        grid = write_grid(place, **{**GRID, "seeds": "[0, 1]", **parts})
+        opened = open_grid(grid, storage=str(tmp_path / "storage"))
+        fill_all(opened.storage.ledger, opened)
+        return {e.name[0]: len(e.earlier) for e in compared(opened) if e.tested}
+
+    assert earlier("de and fr") == {"retrieval": 0, "xnli": 0}
+    assert earlier("es", languages="{together: [es]}") == {"retrieval": 0, "xnli": 0}
+    assert earlier("es and fr", languages="{together: [es, fr]}") == {"retrieval": 2, "xnli": 2}
+    other = "source: phrasebook\n  size: 400\n  split: {test: 20, dev: 20}"
+    found = earlier("de, other sentences", languages="{together: [de]}", corpus=other)
+    assert found == {"retrieval": 0, "xnli": 1}, "labelled rows are those of the phrasebook"
+
+
 def test_a_metric_that_is_added_with_other_options_was_not_looked_at_before(tmp_path):
     def earlier(folder, options, seeds):
         place = tmp_path / folder
