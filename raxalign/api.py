@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,6 +32,10 @@ Grid = Opened | Path | str | Mapping[str, Any]
 
 Options = Mapping[str, object]
 """Options of a plug-in by their YAML names; a text is read as on the command line."""
+_turns = threading.RLock()
+"""Calls that compute take turns: a process has one state of torch's random numbers, one number of
+threads and one precision, which each call sets.
+"""
 RESULTS = (
     *("trial", "method", "params", "encoder", "languages", "sentences", "seed"),
     *("task", "task_params", "lang", "metric", "split", "value"),
@@ -250,7 +255,7 @@ def word_pairs(
         device,
         overlap,
     )
-    with PluginFile.visible(PluginFile.open(Path(path)) for path in plugins):
+    with _turns, PluginFile.visible(PluginFile.open(Path(path)) for path in plugins):
         return request.make(Path(out), storage=storage_of(storage), threads=threads)
 
 
@@ -298,7 +303,7 @@ def align(
     request = AlignRequest(
         method, _texts(options), encoder, folders, pivot, seed, device, threads, precision
     )
-    with PluginFile.visible(PluginFile.open(Path(path)) for path in plugins):
+    with _turns, PluginFile.visible(PluginFile.open(Path(path)) for path in plugins):
         return request.make(Path(out), storage=storage_of(storage))
 
 
@@ -333,7 +338,8 @@ def evaluate(
     request = EvaluateRequest(
         encoder, tuple(tasks), tuple(languages), seed, device, threads, precision
     )
-    found, _ = request.evaluate(_current(grid))
+    with _turns:
+        found, _ = request.evaluate(_current(grid))
     return as_table(found, RESULTS)
 
 

@@ -169,7 +169,7 @@ class PluginFile:
             # - a plug-in is code that the user wants to run
             exec(compile(content, str(path), "exec"), vars(module))  # noqa: S102
         except BaseException as error:  # SystemExit too: no file that is loaded ends a command
-            del sys.modules[name]
+            sys.modules.pop(name, None)  # another thread may have had the same fault
             if isinstance(error, KeyboardInterrupt):
                 raise
             said, line = PluginFault.in_words(error), _place(error, path)[1]

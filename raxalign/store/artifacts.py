@@ -282,9 +282,9 @@ class ArtifactStore:
             raise self._set_aside(kind, key, problem, seen)
         return folder
 
-    def verify(self, kind: str, key: str) -> bool:
-        """Compare an artifact with its manifest anew; a damaged one is set aside with a warning
-        that names it, and False returned.
+    def verify(self, kind: str, key: str, tell: Callable[[str], object] = warnings.warn) -> bool:
+        """Compare an artifact with its manifest anew; a damaged one is set aside, of which `tell`
+        hears by its name, and False returned.
 
         On an object store the sizes of the files there are compared, and the bytes of the copy that
         `open` gives (the store keeps its own).
@@ -295,7 +295,7 @@ class ArtifactStore:
             if problem is not None:
                 raise self._set_aside(kind, key, problem, seen)
         except DamagedArtifact as error:
-            warnings.warn(str(error), stacklevel=2)
+            tell(str(error))
             return False
         except StorageError:
             if self.has(kind, key):

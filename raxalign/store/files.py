@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 
 from raxalign.errors import DependencyError, StorageError
 from raxalign.printing import to_stderr
-from raxalign.store.alive import discard
+from raxalign.store.alive import discard, temporary_name
 from raxalign.store.disk import Cache, Files, PosixFiles, Published
 from raxalign.waits import within
 
@@ -120,11 +120,12 @@ class ObjectFiles(Files):
     def _read_all(self, paths: Sequence[str]) -> dict[str, bytes]:
         """Return the bytes of those objects that exist; they are read at the same time."""
         names, found = {self._full(path): path for path in paths}, dict[str, bytes]()
+        top, cat = os.path.commonpath(paths) if paths else "", self._files.cat
 
         def request() -> None:
             left = [name for name, path in names.items() if path not in found]
-            options = self._connection.reading
-            answers = self._files.cat(left, on_error="return", **options) if left else {}
+            call = partial(cat, left, on_error="return", **self._connection.reading)
+            answers = self._limited(top, call) if left else {}
             for name, answer in answers.items():
                 if not isinstance(answer, Exception):
                     found[names[name]] = bytes(answer)
@@ -133,7 +134,7 @@ class ObjectFiles(Files):
                 if _is_blip(error) or not isinstance(error, FileNotFoundError):
                     raise error
 
-        self._bring(os.path.commonpath(paths) if paths else "", "read", request)
+        self._ask(top, "read", request)
         return found
 
     def _stamps(self, top: str) -> dict[str, str | None]:
@@ -174,9 +175,18 @@ class ObjectFiles(Files):
         return True
 
     def download(self, path: str, file: Path) -> None:
-        """Copy the object."""
-        doing = f"copy to {file}"
-        self._bring(path, doing, lambda: self._files.get_file(self._full(path), str(file)))
+        """Copy the object. Each request has a file of its own: one that was given up may go on."""
+
+        def request() -> Path:
+            own = file.with_name(temporary_name(file.name))
+            try:
+                self._files.get_file(self._full(path), str(own))
+            except BaseException:
+                own.unlink(missing_ok=True)
+                raise
+            return own
+
+        self._bring(path, f"copy to {file}", request).replace(file)
 
     def delete(self, path: str) -> None:
         """Delete a file."""
@@ -263,8 +273,13 @@ class ObjectFiles(Files):
 
     def _bring(self, path: str, doing: str, request: Callable[[], T]) -> T:
         """Make a request that reads, which ends where its content does not come."""
-        limited = partial(within, _STALL, f"{self.root}/{path}", request, steady=True)
-        return self._ask(path, doing, limited)
+        return self._ask(path, doing, lambda: self._limited(path, request))
+
+    def _limited(self, path: str, request: Callable[[], T]) -> T:
+        """Return what a request returns. One that is given up goes on: it changes nothing that
+        another one has.
+        """
+        return within(_STALL, f"{self.root}/{path}", request, steady=True)
 
     def _put(self, path: str, write: Callable[[str], object]) -> None:
         """Make a request that writes, after the folders above where the store has folders. What is

@@ -257,6 +257,7 @@ _ENVIRONMENT = {
 
 _ROOM = 16 * 2**20  # bytes for Ray's own files
 _daemons: dict[str, int] = {}  # of the Ray that this process started: their names and ids
+_one_at_once = threading.Lock()
 _PATIENCE, _PAUSE = 10.0, 0.5  # seconds for a head that is starting, and between two tries
 
 
@@ -264,16 +265,30 @@ _PATIENCE, _PAUSE = 10.0, 0.5  # seconds for a head that is starting, and betwee
 def joined(job: Job, address: str | None, hear: Hear) -> Iterator[tuple[Job, Nodes]]:
     """Be on the cluster at an address, or on one of this machine alone, within the block. Yields
     the job with the folder of Ray's own files, which is removed in the end, and with the GPUs of
-    each worker; and the nodes of the cluster.
+    each worker; and the nodes of the cluster. A Ray that this process has already, as a notebook
+    may, is used, and stays.
+
+    Raises `ResourceError` where another grid runs in this process: both would have one Ray, which
+    the first to end would end.
     """
-    job = replace(job, scratch=scratch_folder(job.storage.root, address))
-    connect(address, job)
+    if not _one_at_once.acquire(blocking=False):
+        raise ResourceError(
+            "another grid is running in this process: run them one after the other, or each in a"
+            " process of its own"
+        )
+    own = not ray.is_initialized()
     try:
-        job = signed(job) if address else job
-        yield Nodes.find(address).with_gpus(job, hear)
+        job = replace(job, scratch=scratch_folder(job.storage.root, address))
+        connect(address, job)
+        try:
+            job = signed(job) if address else job
+            yield Nodes.find(address).with_gpus(job, hear)
+        finally:
+            if own:
+                disconnect()
+            remove_scratch(job.scratch)
     finally:
-        disconnect()
-        remove_scratch(job.scratch)
+        _one_at_once.release()
 
 
 def connect(address: str | None, job: Job) -> None:

@@ -166,6 +166,7 @@ class Remaining:
 
 _STEPPING, _SILENT = 10.0, 30.0  # seconds between lines on a stage: with new steps, without
 _TRIAL = 60.0  # between lines on a trial
+_DRAWN = 0.5  # between two drawings of a live display
 _SHOWN = 8  # running stages and trials of a live display
 _TASKS = 4  # whose means the line of a trial has
 _WAITED, _WAITING = 10.0, 60.0  # seconds until the first line on a wait, and between two of them
@@ -216,6 +217,7 @@ class Progress:
         self._said: dict[str, tuple[int, float]] = {}  # job -> step and seconds of its last line
         self._groups_waiting: dict[str, str] = {}  # trial -> what its group waits for
         self._told: dict[str, float] = {}  # trial -> seconds of its wait at its last line
+        self._drawn = 0.0  # when the live display was
 
     def hear(self, event: events.Event) -> None:
         """Show an event."""
@@ -243,6 +245,10 @@ class Progress:
                 self._groups_wait(event)
             case events.Over():
                 self._end(event)
+        now = time.monotonic()
+        if self._live is not None and now - self._drawn >= _DRAWN:
+            self._live.update(self._render(), refresh=True)
+            self._drawn = now
 
     def _planned(self, event: events.Planned) -> None:
         self._plans |= dict.fromkeys((trial.key for trial in event.plan.trials), event.plan)
@@ -260,11 +266,9 @@ class Progress:
         if left is not None and not self._done + self._failed + self._stages_done:
             self._say(f"about {roughly(left)} from now, by what has run in this storage")
         if event.first and self._console.is_terminal:
+            # rich's thread, or one that prints, would draw what this one is changing
             self._live = Live(
-                get_renderable=self._render,
-                console=self._console,
-                refresh_per_second=2,
-                transient=True,
+                self._render(), console=self._console, auto_refresh=False, transient=True
             )
             self._live.start()
 

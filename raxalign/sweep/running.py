@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import sys
 import time
-import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
@@ -48,6 +47,10 @@ def missing_stages(plan: Plan, pending: list[str], store: ArtifactStore, hear: H
     before it is read.
     """
     users, wanted = plan.users(), []
+
+    def tell(damage: str) -> None:
+        hear(Said(f"{damage} It is made again."))
+
     there = {
         key for key, stage in plan.stages.items() if stage.prepared and store.has(stage.kind, key)
     }
@@ -56,14 +59,9 @@ def missing_stages(plan: Plan, pending: list[str], store: ArtifactStore, hear: H
         own = stage.trained and users.get(key, 0) < 2
         if own or stage.inline or stage.kind == "evaluation":
             continue
-        with warnings.catch_warnings(record=True) as damages:
-            warnings.simplefilter("always")
-            present = store.has(stage.kind, key) and (
-                stage.trained or store.verify(stage.kind, key)
-            )
-        for damage in damages:
-            if damage.category is UserWarning:  # those of libraries are others
-                hear(Said(f"{damage.message} It is made again."))
+        present = store.has(stage.kind, key) and (
+            stage.trained or store.verify(stage.kind, key, tell)
+        )
         if not present:
             wanted.append(key)
     return wanted

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -372,3 +373,28 @@ def test_a_root_that_cannot_be_made_is_named_without_the_file_of_the_test():
     remedy = r"give another storage \(--storage or RAXALIGN_STORAGE\)"
     with pytest.raises(StorageError, match=rf"^/proc/raxalign: cannot write: .*{remedy}"):
         Storage("/proc/raxalign").check_writable()
+
+
+def test_a_download_that_was_given_up_and_goes_on_disturbs_no_other(monkeypatch, tmp_path):
+    """Its bytes would be half of the file that the next request has made."""
+    files, gone = files_of("memory://bucket/given-up"), threading.Event()
+    files.write("one", b"whole")
+    get_file, paths, begun = files._files.get_file, [], threading.Event()
+
+    def stalls_once(name, place):
+        paths.append(Path(place))
+        if len(paths) == 1:
+            begun.wait()
+            Path(place).write_bytes(b"ha")
+            gone.set()
+        else:
+            get_file(name, place)
+            begun.set()
+            gone.wait()
+
+    monkeypatch.setattr(files._files, "get_file", stalls_once)
+    monkeypatch.setattr("raxalign.store.files._STALL", 0.1)
+    monkeypatch.setattr("raxalign.store.files.WAITS", (0.0,))
+    files.download("one", tmp_path / "copy")
+    assert (tmp_path / "copy").read_bytes() == b"whole"
+    assert len(set(paths)) == 2

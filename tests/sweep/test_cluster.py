@@ -255,6 +255,36 @@ def test_nothing_is_collected_while_ray_shuts_down_and_afterwards_it_is_again(mo
     assert gc.isenabled()
 
 
+@pytest.fixture
+def ended(monkeypatch, tmp_path):
+    """How often Ray was ended here; neither it nor a machine is asked anything."""
+    found = []
+    monkeypatch.setattr(cluster, "scratch_folder", lambda root, address: str(tmp_path / "scratch"))
+    monkeypatch.setattr(cluster, "connect", lambda address, job: None)
+    monkeypatch.setattr(cluster, "disconnect", lambda: found.append("ended"))
+    monkeypatch.setattr(cluster.Nodes, "find", lambda address: cluster.Nodes(()))
+    monkeypatch.setattr(cluster.Nodes, "with_gpus", lambda self, job, hear: (job, self))
+    return found
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_ray_that_a_notebook_has_is_used_and_stays(monkeypatch, ended, there):
+    monkeypatch.setattr(ray, "is_initialized", lambda: there)
+    with cluster.joined(Job(Storage("/storage"), ""), None, print):
+        assert not ended
+    assert ended == ([] if there else ["ended"])
+
+
+@pytest.mark.usefixtures("ended")
+def test_a_process_has_one_grid_at_a_time(job):
+    with cluster.joined(job, None, print):
+        second, told = cluster.joined(job, None, print), "another grid is running in this process"
+        with pytest.raises(ResourceError, match=told), second:
+            pass
+    with cluster.joined(job, None, print):
+        pass
+
+
 def ended_process():
     """The name of a process that has ended."""
     code = "from raxalign.store.alive import maker_name; print(maker_name())"

@@ -1,6 +1,7 @@
 """What a person sees: plain lines where there is no terminal, and not too many."""
 
 import io
+import threading
 
 import pytest
 from rich.console import Console
@@ -152,6 +153,17 @@ def test_a_terminal_shows_what_is_made_and_what_waits_without_lines_of_their_own
     assert all("encoder scratch: step 500, loss 2.500, 60 s so far" in text for text in shown)
     assert "none de: waits for 2 workers (30 s so far)" in shown[0]
     assert "waits for" not in shown[1]
+
+
+def test_the_thread_that_changes_the_display_draws_it(plan, job, out):
+    """Another one would draw what is being changed: a table over hundreds of jobs takes a while."""
+    before = threading.active_count()
+    progress = Progress(job.storage.ledger, Console(file=out, force_terminal=True, width=120))
+    progress.hear(Planned(plan, 2, 0, 4))
+    progress.hear(Advanced(encoder(plan), Advance(60.0, 500, {"loss": 2.5})))
+    assert threading.active_count() == before
+    assert "stages 0/4" in out.getvalue(), "it is drawn at an event"
+    progress.stop()
 
 
 def test_a_trial_is_described_by_its_axes(plan):
