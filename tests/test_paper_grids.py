@@ -17,6 +17,7 @@ from ruamel.yaml import YAML
 from raxalign.catalog import catalog
 from raxalign.corpora.base import CorpusInputs, SentencePair
 from raxalign.corpora.phrasebook import PhrasebookCorpus
+from raxalign.extras import EXTRAS
 from raxalign.grid.expansion.expand import expand
 from raxalign.grid.expansion.identity import Identity
 from raxalign.grid.file import Grid, load
@@ -176,6 +177,13 @@ def test_every_published_table_that_has_rules_for_scores_is_one_that_a_grid_meas
         and any(table.rule(row, column) for row in table.rows for column in table.columns)
     }
     assert found == listed
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in GRIDS.glob("*.yaml")))
+def test_a_shipped_grid_that_needs_an_extra_names_it_at_its_head(name):
+    head = (GRIDS / f"{name}.yaml").read_text(encoding="utf-8").partition("\nname:")[0]
+    makers = {stage.maker for stage in plan_of(name).stages.values()}
+    assert not [maker for maker in makers & EXTRAS.keys() if maker not in head]
 
 
 # what an analysis of predictions is of, beside the task of its rule: a task of the grid

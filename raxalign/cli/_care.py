@@ -31,9 +31,9 @@ def init(
     Options:
         name: A grid: quickstart (no download), paper (the large one), mine (your own text files),
             unseen (languages that no method aligns), sets (which languages to align), sources
-            (which language to train on), curve (what a method is worth in data), adaptive (seeds
-            only where a claim is open) or that of a paper, such as cao2020. Or method, task or
-            corpus: a plug-in.
+            (which language to train on), layers (which layer carries it), curve (what a method is
+            worth in data), adaptive (seeds only where a claim is open) or that of a paper, such as
+            cao2020; `init x` lists all. Or method, task or corpus: a plug-in.
         plugin: The name of the plug-in, for example my_method.
         out: The file to write (default: NAME.yaml here), for a plug-in the folder; nothing is
             overwritten.

@@ -158,7 +158,7 @@ def plan(
         format: table or json.
         detect: Also say the minimum detectable effect of each comparison of the grid, and what a
             difference of this size takes in seeds and time, after Holm's correction.
-        run_sd: By how many points runs differ, where no two runs have been measured.
+        run_sd: By how many points runs differ, where fewer than five have been measured.
     """
     from raxalign.grid.load import choose, open_grid
 
