@@ -101,17 +101,18 @@ class Stage:
 
     def examples(self, stages: Mapping[str, Stage]) -> set[str]:
         """Return what an evaluation reads its examples from, of each language but the one that the
-        task is trained on, where it has others: names of files with their digests, and held-out
-        parts of corpora among the `stages` of its plan. A language whose examples are part of the
-        task stands for them.
+        task is trained on, where it has others: files of the task, or those of the corpus among the
+        `stages` of its plan, whatever part of them is read. What has no files stands for itself.
         """
         found, others = set[str](), set(self.languages) - {self.params["pivot"]}
         for lang in others or self.languages:
             own = [f"{name} {of}" for name, of in self.digests.items() if name.endswith(f"/{lang}")]
             for name, key in self.inputs.items():
                 read = stages[key].inputs.get("heldout", key) if name.endswith(f"/{lang}") else ""
-                if read and stages[read].kind == "bitext":
-                    own.append(read)
+                if read and (text := stages[read]).kind == "bitext":
+                    own += [f"{lang} {of}" for of in text.digests.values()] or [
+                        f"{lang} {text.maker}"
+                    ]
             found.update(own or [lang])
         return found
 

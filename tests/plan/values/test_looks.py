@@ -80,8 +80,13 @@ def test_a_grid_of_other_examples_on_the_same_storage_looks_for_the_first_time(t
     assert earlier("es", languages="{together: [es]}") == {"retrieval": 0, "xnli": 0}
     assert earlier("es and fr", languages="{together: [es, fr]}") == {"retrieval": 2, "xnli": 2}
     other = "source: phrasebook\n  size: 400\n  split: {test: 20, dev: 20}"
-    found = earlier("de, other sentences", languages="{together: [de]}", corpus=other)
-    assert found == {"retrieval": 0, "xnli": 1}, "labelled rows are those of the phrasebook"
+    found = earlier("de of the same text", languages="{together: [de]}", corpus=other)
+    assert found == {"retrieval": 1, "xnli": 1}, "whatever part of it is read"
+    for lang in ("de", "en"):
+        (tmp_path / f"text.{lang}").write_text("".join(f"{lang} {n}\n" for n in range(400)))
+    other = f"source: moses\n  path: {tmp_path}/text\n  split: {{test: 30, dev: 30}}"
+    found = earlier("de of another text", languages="{together: [de]}", corpus=other)
+    assert found == {"retrieval": 0, "xnli": 2}, "labelled rows are those of the phrasebook"
 
 
 def test_a_metric_that_is_added_with_other_options_was_not_looked_at_before(tmp_path):
