@@ -145,11 +145,13 @@ class Cell:
         return str(self.params.get(Axis.LANGUAGES, ""))
 
     def languages_of(self, name: Name, pivot: str) -> list[str]:
-        """Return the languages that a mean over languages is formed over: those of its task, metric
-        and split, for `avg_zero_shot` without the one that the task was trained on; unseen ones
-        have a mean of their own.
+        """Return the language of a value, or those that a mean over languages is formed over: those
+        of its task, metric and split, for `avg_zero_shot` without the one that the task was trained
+        on; unseen ones have a mean of their own.
         """
         task, mean, metric, split = name
+        if mean not in MEANS:
+            return [mean]
         pivot = self.homes.get(task, pivot)
         found = [
             lang
@@ -192,7 +194,7 @@ class Cell:
         over; None where they are over the same. Cells without a value are left out.
         """
         several = {
-            frozenset(cell.languages_of(name, pivot) if name[1] in MEANS else [name[1]])
+            frozenset(cell.languages_of(name, pivot))
             for cell, name in named
             if name is not None and name in cell.values
         }

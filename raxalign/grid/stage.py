@@ -99,23 +99,6 @@ class Stage:
         """Those languages of an evaluation that no method has aligned."""
         return tuple(str(lang) for lang in self.params.get("unseen", ()))  # type: ignore[union-attr]
 
-    def examples(self, stages: Mapping[str, Stage]) -> set[str]:
-        """Return what an evaluation reads its examples from, of each language but the one that the
-        task is trained on, where it has others: files of the task, or those of the corpus among the
-        `stages` of its plan, whatever part of them is read. What has no files stands for itself.
-        """
-        found, others = set[str](), set(self.languages) - {self.params["pivot"]}
-        for lang in others or self.languages:
-            own = [f"{name} {of}" for name, of in self.digests.items() if name.endswith(f"/{lang}")]
-            for name, key in self.inputs.items():
-                read = stages[key].inputs.get("heldout", key) if name.endswith(f"/{lang}") else ""
-                if read and (text := stages[read]).kind == "bitext":
-                    own += [f"{lang} {of}" for of in text.digests.values()] or [
-                        f"{lang} {text.maker}"
-                    ]
-            found.update(own or [lang])
-        return found
-
     @property
     def trained(self) -> bool:
         """Whether it is trained for one trial. What several trials need is made before them."""

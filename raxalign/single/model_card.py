@@ -201,9 +201,8 @@ def _score(name: Name, kind: str, this: Cell, against: Compared | None, pivot: s
 
 def _parts(cell: Cell, name: Name, pivot: str) -> set[Name]:
     """Return the names of the values that one of a cell is the mean of, or is itself."""
-    task, lang, metric, split = name
-    langs = cell.languages_of(name, pivot) if lang in MEANS else [lang]
-    return {(task, one, metric, split) for one in langs}
+    task, _, metric, split = name
+    return {(task, one, metric, split) for one in cell.languages_of(name, pivot)}
 
 
 def _spoken(aligned: AlignedEncoder, use: SentenceUse, choices: Sequence[str]) -> dict[str, Any]:

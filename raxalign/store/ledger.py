@@ -30,10 +30,13 @@ FOLDER = "looks"
 
 @dataclass(frozen=True)
 class EarlierLook:
-    """A look before the present one: the number of runs of a side, and when it was."""
+    """A look before the present one: the number of runs of a side, when it was, and at which
+    languages (None where an earlier version did not keep them).
+    """
 
     runs: int
     when: str
+    languages: frozenset[str] | None = None
 
 
 _Count = Annotated[int, Field(ge=1)]
@@ -42,7 +45,7 @@ _Count = Annotated[int, Field(ge=1)]
 @recorded
 class _Looked:
     """Comparisons that were tested at one time: the digest of the runs behind each, how many these
-    were, and what their examples were read from, which earlier versions did not keep.
+    were, and their languages, which earlier versions did not keep.
     """
 
     when: Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT[\d:.+]+$")]
@@ -62,15 +65,14 @@ class Looks:
     ) -> dict[str, tuple[EarlierLook, ...]]:
         """Return the earlier looks at each comparison, oldest first, and record those at which it
         is tested with runs that no look had. `tested` has the digest and the number of its runs,
-        and what its examples are read from: who looked at other examples alone has not looked at
-        these.
+        and its languages.
         """
         known: dict[str, dict[str, EarlierLook]] = {name: {} for name in tested}
         for look in sorted(self._read(), key=lambda look: look.when):
             for name in look.tested.keys() & tested.keys():
-                runs, count, *read = look.tested[name]
-                if not read or set(read[0]) & set(tested[name][2]):
-                    known[name].setdefault(runs, EarlierLook(count, look.when))
+                runs, count, *more = look.tested[name]
+                langs = frozenset(more[0]) if more else None
+                known[name].setdefault(runs, EarlierLook(count, look.when, langs))
         if new := {name: entry for name, entry in tested.items() if entry[0] not in known[name]}:
             self._write(new)
         return {

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import ClassVar, Literal, NamedTuple
 
-from raxalign.analysis.cells import MEANS, Cell
+from raxalign.analysis.cells import Cell
 from raxalign.analysis.sequential import EndedQuestion, Seen
 from raxalign.analysis.significance import LEVEL, Noise, at_look, holm, lies_within
 from raxalign.grid.claims import Claim, PlannedLook, Stop
@@ -432,10 +432,10 @@ def _chance(entry: Compared, plan: Plan) -> float | None:
     """Return what guessing gets: what the task declares, one of the candidates of an accuracy whose
     pairs are counted (there are at least as many), or the lowest value that there can be.
     """
-    task, lang, metric, split = entry.name
+    task, _, metric, split = entry.name
     if metric == plan.main_metric(task) and (declared := plan.guessing(task)) is not None:
         return declared
-    langs = entry.cell.languages_of(entry.name, plan.pivot) if lang in MEANS else [lang]
+    langs = entry.cell.languages_of(entry.name, plan.pivot)
     names = [(task, each, plan.count_of(task, metric), split) for each in langs]
     counts = [entry.cell.values[name].mean for name in names if name in entry.cell.values]
     if counts and metric.startswith(_COUNTED):

@@ -467,13 +467,12 @@ def _evaluations(cell: Cell, name: Name) -> set[str]:
 def _looked(found: list[Compared], plan: Plan, ledger: Ledger | None) -> list[Compared]:
     """Add the earlier looks at each comparison of two cells in a table, and record this one. What
     was looked at is named by the two cells, whichever is the baseline, and by the table; a metric
-    that the grid adds, by its kind and its options too. It was looked at on some examples.
+    that the grid adds, by its kind and its options too. A row has the looks at its languages.
     """
     if ledger is None or ledger.looks is None:
         return found
-    names: dict[tuple[object, ...], str] = {}
-    tested: dict[str, tuple[str, int, list[str]]] = {}
-    pairs = [(id(e.cell), id(e.baseline), e.name[0], *e.name[2:]) for e in found]
+    names, tested = dict[tuple[object, ...], str](), dict[str, tuple[str, int, list[str]]]()
+    pairs = [(id(e.cell), id(e.baseline), *e.table) for e in found]
     for entry, pair in zip(found, pairs, strict=True):
         test, base = entry.comparison, entry.baseline
         if pair in names or not entry.tested or test is None or base is None:
@@ -482,14 +481,15 @@ def _looked(found: list[Compared], plan: Plan, ledger: Ledger | None) -> list[Co
         added = Added.marks(plan.metrics, entry.name[0], entry.name[2])
         names[pair] = name = digest([*sides, *pair[2:], *added])
         keys = _evaluations(entry.cell, entry.name) | _evaluations(base, entry.name)
-        read = {part for key in keys for part in plan.stages[key].examples(plan.stages)}
-        runs, parts = max(test.runs, test.baseline_runs), [digest(part)[:16] for part in read]
-        tested[name] = (digest(sorted(keys)), runs, sorted(parts))
-    earlier = ledger.looks.take(tested)
-    return [
-        replace(entry, earlier=earlier[names[pair]]) if entry.tested and pair in names else entry
-        for entry, pair in zip(found, pairs, strict=True)
-    ]
+        langs = {n[1] for n in entry.cell.values if (n[0], *n[2:]) == entry.table} - {*MEANS}
+        tested[name] = (digest(sorted(keys)), max(test.runs, test.baseline_runs), sorted(langs))
+    before, looked = ledger.looks.take(tested), list(found)
+    for index, (entry, pair) in enumerate(zip(found, pairs, strict=True)):
+        if entry.tested and pair in names:
+            of = {*entry.cell.languages_of(entry.name, plan.pivot)}
+            shared = (e for e in before[names[pair]] if e.languages is None or e.languages & of)
+            looked[index] = replace(entry, earlier=tuple(shared))
+    return looked
 
 
 def _adjusted(found: Sequence[Compared], equivalence: float | None) -> list[Compared]:

@@ -29,16 +29,17 @@ def test_the_same_runs_are_one_look_and_others_a_further_one(tmp_path):
     assert len([*(tmp_path / FOLDER).iterdir()]) == 3
 
 
-def test_who_looked_at_other_examples_alone_did_not_look_at_these(tmp_path):
+def test_a_look_knows_its_languages(tmp_path):
     earlier(tmp_path, FEW)
-    assert earlier(tmp_path, {"pair": ("of es", 3, ["es"])}) == {"pair": []}
-    assert earlier(tmp_path, {"pair": ("of both", 7, ["es", "fr"])}) == {"pair": [4, 3]}
+    (look,) = Looks(files_of(str(tmp_path))).take(MORE)["pair"]
+    assert look.languages == {"de", "fr"}
 
 
-def test_a_record_of_an_earlier_version_counts_for_all_examples(tmp_path):
+def test_a_record_of_an_earlier_version_counts_for_all_languages(tmp_path):
     record = seal({"when": "2026-11-01T00:00:00+00:00", "tested": {"pair": ["few", 4]}})
     files_of(str(tmp_path)).create(f"{FOLDER}/old.json", record)
-    assert earlier(tmp_path, MORE) == {"pair": [4], "new": []}
+    (look,) = Looks(files_of(str(tmp_path))).take(MORE)["pair"]
+    assert (look.runs, look.languages) == (4, None)
 
 
 def test_processes_that_look_at_once_leave_one_record(tmp_path):
