@@ -398,3 +398,29 @@ def test_a_download_that_was_given_up_and_goes_on_disturbs_no_other(monkeypatch,
     files.download("one", tmp_path / "copy")
     assert (tmp_path / "copy").read_bytes() == b"whole"
     assert len(set(paths)) == 2
+
+
+def test_what_was_read_together_is_not_changed_by_a_request_that_was_given_up(monkeypatch):
+    files, read = files_of("memory://bucket/read-together"), threading.Event()
+    paths = {"one": b"1", "two": b"2"}
+    for path in paths:
+        files.write(path, b"before")
+    cat, calls = files._files.cat, []
+
+    def stalls_once(names, **options):
+        calls.append(threading.current_thread())
+        if len(calls) == 1:
+            found = cat(names, **options)
+            read.wait()
+            return found
+        for path, data in paths.items():
+            files.write(path, data)
+        return cat(names, **options)
+
+    monkeypatch.setattr(files._files, "cat", stalls_once)
+    monkeypatch.setattr("raxalign.store.files._STALL", 0.1)
+    monkeypatch.setattr("raxalign.store.files.WAITS", (0.0,))
+    found = files.read_many([*paths])
+    read.set()
+    calls[0].join()
+    assert found == paths
