@@ -7,6 +7,7 @@ import csv
 import json
 import re
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -20,6 +21,7 @@ import pytest
 import raxalign as rx
 from raxalign.report.compared import ComparisonTables
 from raxalign.report.tables import FIELDS, csv_parts
+from raxalign.single.align import AlignRequest
 from raxalign.sweep.grid import _interrupt_twice
 from raxalign.values.results import rows
 from tests.e2e.runs import attempted
@@ -259,3 +261,23 @@ def test_under_nohup_a_grid_outlives_its_terminal() -> None:
             signal.raise_signal(signal.SIGHUP)
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_calls_that_compute_take_turns(monkeypatch, tmp_path):
+    """Torch has one state of random numbers: of two at once each would draw some of the other's."""
+    entered, second = [], threading.Thread(target=lambda: call(tmp_path / "other"))
+
+    def make(request, out, **given):
+        entered.append(out.name)
+        if len(entered) == 1:
+            second.start()
+            second.join(0.2)
+        return {"entered": len(entered)}
+
+    def call(out):
+        return rx.align("rotation", "phrasebook", {}, out)
+
+    monkeypatch.setattr(AlignRequest, "make", make)
+    assert call(tmp_path / "one") == {"entered": 1}
+    second.join()
+    assert entered == ["one", "other"]
