@@ -95,6 +95,21 @@ def test_the_text_names_what_was_aligned_on_what_and_under_which_licences() -> N
         assert words in text
 
 
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_card_without_scores_speaks_of_none(*, changed: bool) -> None:
+    said = {"choices": ["de"], "fixed": None, "transforms": True, "weights_changed": changed}
+    said |= {"first": "de", "read": "the last layer", "column": "de", "name": "German"}
+    parts = {"has_transforms": True, "spoken": said}
+    opening = "**`AutoModel` opens this encoder without its alignment**"
+    alone, scored = plain("rotation", "mini", **parts), card(**parts).text()
+    assert all(opening in text for text in (alone, scored))
+    assert not [
+        words for words in ("score below", "*given by*", "*base encoder*") if words in alone
+    ]
+    assert ("score below" if changed else "*base encoder*") in scored
+    assert "the column *given by* says" in scored
+
+
 def test_scores_of_an_unfinished_grid_are_called_so() -> None:
     assert "## Results\n\nUnfinished: half." in card(unfinished="Unfinished: half.").text()
     assert "Unfinished" not in card().text()
