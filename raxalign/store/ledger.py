@@ -36,7 +36,7 @@ class EarlierLook:
 
     runs: int
     when: str
-    languages: frozenset[str] | None = None
+    languages: frozenset[str] | None
 
 
 _Count = Annotated[int, Field(ge=1)]
